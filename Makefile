@@ -16,7 +16,7 @@ ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=O
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
 
 .PHONY: help setup setup-alone setup-dev build stubs types configure configure-dev ahead programs demo test test-quick test-busy coverage test-alone test-cpp test-python bench-switch \
-  bench-sender bench-joins bench-ns3 bench-protocols charts fuzz lint tidy deb p4 lock clean
+  bench-sender bench-recv bench-joins bench-ns3 bench-protocols charts fuzz lint tidy deb p4 lock clean
 
 help:             ## this list
 	@grep -hE '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## */\t/' | expand -t 16
@@ -127,6 +127,12 @@ bench-sender:     ## tiercast-send beside this machine's own limits: results/ben
 	@$(MAKE) --no-print-directory configure-dev
 	@ninja -C build -j $(JOBS) tiercast-send tiercast-bare-loop tiercast-far-end
 	@$(PYTHON) scripts/bench_sender.py
+
+bench-recv:       ## tiercast-recv beside a bare receive loop and testpmd: results/bench/recv.json (a minute, root)
+	@scripts/require-root.sh bench-recv
+	@$(MAKE) --no-print-directory configure-dev
+	@ninja -C build -j $(JOBS) tiercast-recv-bench
+	@$(PYTHON) scripts/bench_recv.py
 
 charts: setup     ## renew the charts in docs/images from the results of bench-sender
 	@$(PYTHON) scripts/sender_charts.py

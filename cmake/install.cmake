@@ -16,7 +16,7 @@ set(private lib/tiercast)
 set(data ${CMAKE_INSTALL_DATADIR}/tiercast)
 
 foreach(program
-    tiercast-switch tiercast-switch-dpdk tiercast-send tiercast-host tiercast-delay-line tiercast-stf
+    tiercast-switch tiercast-switch-dpdk tiercast-send tiercast-recv tiercast-tester tiercast-host tiercast-delay-line tiercast-stf
     tiercast-marking tiercast-norm)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME)

@@ -11,7 +11,7 @@ parts=(base protocols dataplane/engine dataplane/accounts dataplane/stf dataplan
 if [ "${1:-}" = --quick ]; then
   shift
 else
-  parts+=(agent hosts dataplane/updates dataplane/marking dataplane/switch dataplane/sender ns3)
+  parts+=(agent hosts dataplane/updates dataplane/marking dataplane/switch dataplane/dpdk dataplane/sender dataplane/receiver ns3)
 fi
 
 # The commands for each source by itself, with the generated headers of build/.

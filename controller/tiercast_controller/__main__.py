@@ -8,6 +8,7 @@ import json
 import logging
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ async def _run(config: Config) -> None:
     try:
         await controller.start()
         controller.start_sessions()
+        _print_event(Event(time.monotonic_ns(), "ready", {}))
         waiting: asyncio.Future[Any] = asyncio.create_task(ended.wait())
         await asyncio.wait({waiting, controller.failed}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()

@@ -20,9 +20,12 @@
 #include "agent/interface.h"
 #include "agent/run.h"
 #include "agent/telemetry.h"
+#include "dataplane/dpdk/eal.h"
+#include "dataplane/dpdk/metrics_server.h"
 #include "dataplane/sender/metrics/live_view.h"
 #include "dataplane/sender/metrics/prometheus.h"
 #include "dataplane/sender/metrics/records.h"
+#include "dataplane/sender/metrics/summary.h"
 #include "dataplane/sender/port/kernel_port.h"
 #include "dataplane/sender/port/link_watch.h"
 #include "dataplane/sender/sender.h"
@@ -83,7 +86,7 @@ SenderAddresses addresses_of(const SenderOptions& options, const agent::MacAddre
 // any.
 void leave_workers_cpus(const cpu_set_t& cpus) {
   cpu_set_t others = cpus;
-  for (const unsigned lcore : Port::worker_lcores()) {
+  for (const unsigned lcore : dpdk::Eal::worker_lcores()) {
     const rte_cpuset_t worker = rte_lcore_cpuset(lcore);
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
       if (CPU_ISSET(cpu, &worker)) CPU_CLR(cpu, &others);
@@ -130,7 +133,8 @@ class Sending final : public agent::Activity {
     sender_.start_sessions(requests_);
     run_threads();
     if (!options_.metrics.empty()) {
-      metrics_.emplace(options_.metrics, [this] { return sender_.statistics(false); });
+      metrics_.emplace(options_.metrics,
+                       [this] { return metric_families(sender_.statistics(false)); });
     }
     if (!options_.control.empty()) {
       try {
@@ -144,6 +148,7 @@ class Sending final : public agent::Activity {
       view_.emplace(port_.driver());
     }
     next_tend_ = now + kTendInterval;
+    began_ = now;
   }
 
   // With many sessions, each states its own subscription.
@@ -191,6 +196,9 @@ class Sending final : public agent::Activity {
     sender_.tend(&telemetry_);
     const std::vector<LayerStatistics> ended = sender_.take_ended_layers();
     Statistics last = sender_.statistics(false);
+    if (options_.agent.lab.empty() && options_.agent.trace != "-") {
+      fmt::print("{}", summary(last, agent::monotonic_now() - began_));
+    }
     if (options_.many()) {
       worker_records_.write_totals(last, ended);
       return;
@@ -214,11 +222,12 @@ class Sending final : public agent::Activity {
   WorkerRecords worker_records_;
   LinkWatch link_;
   SessionService service_;
-  std::optional<MetricsServer> metrics_;
+  std::optional<dpdk::MetricsServer> metrics_;
   std::optional<control::ControlServer> control_server_;
   std::optional<LiveView> view_;
   bool threads_run_ = false;
   Time next_tend_ = Time::never();
+  Time began_;
 };
 
 }  // namespace
@@ -243,9 +252,10 @@ int run_dry(const SenderOptions& options) {
 int run_sender(const SenderOptions& options) {
   const v1::SessionList sessions = sessions_of(options);
   std::vector<SessionRequest> requests = requests_of(sessions);
-  PortNeeds needs{.ip_bytes = options.agent.session.packet_size,
-                  .poll = options.poll,
-                  .private_bytes = kFeedbackNoteBytes};
+  dpdk::PortNeeds needs;
+  needs.name = "tiercast-send";
+  needs.ip_bytes = options.agent.session.packet_size;
+  needs.private_bytes = kFeedbackNoteBytes;
   for (const SessionRequest& request : requests) {
     needs.ip_bytes = std::max(needs.ip_bytes, request.config.packet_size);
   }
@@ -254,7 +264,12 @@ int run_sender(const SenderOptions& options) {
   agent::Telemetry telemetry(options.agent.trace, !options.agent.lab.empty());
   cpu_set_t cpus;
   sched_getaffinity(0, sizeof cpus, &cpus);
-  Port port("tiercast-send", options.eal_arguments, needs);
+  const dpdk::Eal eal("tiercast-send", options.eal_arguments);
+  const std::vector<unsigned> lcores = dpdk::Eal::worker_lcores();
+  needs.queues = static_cast<std::uint16_t>(lcores.size());
+  // If a thread receives beside the workers, frames wait in rings between them.
+  needs.many_frames = options.poll || lcores.front() != rte_get_main_lcore();
+  Port port(eal.only_device(), needs);
   leave_workers_cpus(cpus);
   const UniqueFd held = hold_kernel_port(options.address, wire::kFeedbackPort);
   if (!port.interface().empty()) {

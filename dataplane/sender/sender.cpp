@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "agent/clock.h"
+#include "dataplane/dpdk/eal.h"
 #include "dataplane/sender/worker/feedback_receiver.h"
 #include "dataplane/sender/worker/worker.h"
 
@@ -77,7 +78,7 @@ struct Sender::State {
   State(const SenderSettings& o, Port& p)
       : options(o),
         port(p),
-        lcores(Port::worker_lcores()),
+        lcores(dpdk::Eal::worker_lcores()),
         own_receiver(lcores.front() != rte_get_main_lcore()),
         gateway(o.addresses.own, o.addresses.gateway_ip, o.addresses.gateway) {}
 

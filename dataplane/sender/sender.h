@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "agent/telemetry.h"
+#include "dataplane/dpdk/port.h"
 #include "dataplane/sender/frames/sender_addresses.h"
 #include "dataplane/sender/metrics/statistics.h"
-#include "dataplane/sender/port/port.h"
 #include "dataplane/sender/sessions/session_table.h"
 
 namespace tiercast::sender {

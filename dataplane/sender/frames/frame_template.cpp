@@ -31,13 +31,13 @@ FrameTemplate::FrameTemplate(const wire::UdpFlow& flow, const std::optional<Vlan
   const std::span<std::byte> udp = ip.subspan(wire::kIpv4Bytes);
   wire::put16(ip, 10, 0);
   wire::put16(udp, 6, 0);
-  ip_sum_ = fold(sum_words(ip.data(), wire::kIpv4Bytes));
+  ip_sum_ = fold(wire::sum_words(ip.data(), wire::kIpv4Bytes));
   std::array<std::byte, 12> pseudo{};  // RFC 768
   std::copy_n(ip.begin() + 12, 8, pseudo.begin());
   pseudo[9] = std::byte{kProtocolUdp};
   std::copy_n(udp.begin() + 4, 2, pseudo.begin() + 10);
-  const std::uint64_t pseudo_sum = sum_words(pseudo.data(), pseudo.size());
-  udp_sum_ = fold(pseudo_sum + sum_words(udp.data(), wire::kUdpBytes));
+  const std::uint64_t pseudo_sum = wire::sum_words(pseudo.data(), pseudo.size());
+  udp_sum_ = fold(pseudo_sum + wire::sum_words(udp.data(), wire::kUdpBytes));
   if (offload.udp) {
     const std::uint16_t start = fold(pseudo_sum);  // devices continue from the pseudo header's sum
     std::memcpy(udp.data() + 6, &start, 2);

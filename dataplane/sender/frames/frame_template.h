@@ -14,49 +14,21 @@
 #include <optional>
 #include <span>
 
+#include "dataplane/dpdk/checksum_offload.h"
 #include "dataplane/sender/frames/sender_addresses.h"
 #include "protocols/wire/udp_frame.h"
+#include "protocols/wire/word_sum.h"
 
 namespace tiercast::sender {
+
+using dpdk::ChecksumOffload;
+using wire::fold;
 
 inline constexpr std::size_t kVlanBytes = 4;
 
 // Tags a frame that starts kVlanBytes after the start of `frame`: moves its addresses to the start
 // and writes the tag behind them.
 void insert_tag(const Vlan& vlan, std::span<std::byte> frame);
-
-// The checksums that the device computes.
-struct ChecksumOffload {
-  bool ipv4 = false;
-  bool udp = false;
-};
-
-// The ones' complement sum of 16-bit words, not folded. An odd last byte is padded with zero. Up to
-// 2^16 bytes.
-inline std::uint64_t sum_words(const std::byte* bytes, std::size_t n) {
-  std::uint64_t sum = 0;
-  std::size_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, bytes + i, 8);
-    sum += (word & 0xffffffff) + (word >> 32);
-  }
-  if (i < n) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes + i, n - i);
-    sum += (word & 0xffffffff) + (word >> 32);
-  }
-  return sum;
-}
-
-// The sum in 16 bits, not inverted.
-inline std::uint16_t fold(std::uint64_t sum) {
-  sum = (sum & 0xffffffff) + (sum >> 32);
-  sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
-  sum = (sum & 0xffff) + (sum >> 16);
-  sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<std::uint16_t>(sum);
-}
 
 class FrameTemplate {
  public:

@@ -7,6 +7,8 @@
 namespace tiercast::sender {
 namespace {
 
+using dpdk::kArpBytes;
+
 constexpr std::uint16_t kEtherTypeArp = 0x0806;
 constexpr std::array<std::uint16_t, 3> kEthernetIpv4{1, 0x0800, 0x0604};
 constexpr std::uint16_t kRequest = 1;

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <span>
 
-#include "dataplane/sender/frames/responder.h"
+#include "dataplane/dpdk/responder.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::sender {
+
+using dpdk::OwnAddress;
 
 class Neighbour {
  public:

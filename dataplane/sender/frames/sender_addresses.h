@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 
-#include "dataplane/sender/frames/responder.h"
+#include "dataplane/dpdk/responder.h"
 
 namespace tiercast::sender {
+
+using dpdk::OwnAddress;
 
 // An IEEE 802.1Q tag.
 struct Vlan {

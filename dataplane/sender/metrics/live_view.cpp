@@ -4,31 +4,16 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
+
+#include "dataplane/dpdk/short_text.h"
 
 namespace tiercast::sender {
 namespace {
 
+using dpdk::short_number;
+using dpdk::short_time;
+
 constexpr double kNsPerSecond = 1e9;
-
-// A number with three significant digits: "14.9 M".
-std::string short_number(double value) {
-  constexpr std::pair<double, const char*> kUnits[] = {{1e9, " G"}, {1e6, " M"}, {1e3, " k"}};
-  for (const auto& [unit, letter] : kUnits) {
-    if (value >= unit) {
-      const double shown = value / unit;
-      return fmt::format("{:.{}f}{}", shown, shown < 10 ? 2 : shown < 100 ? 1 : 0, letter);
-    }
-  }
-  return fmt::format("{:.0f}", value);
-}
-
-std::string short_time(std::int64_t nanoseconds) {
-  const auto ns = static_cast<double>(nanoseconds);
-  if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
-  if (ns < 1e6) return fmt::format("{:.1f} us", ns / 1e3);
-  return fmt::format("{:.1f} ms", ns / 1e6);
-}
 
 double wanted_packets_per_second(const Statistics& statistics) {
   double wanted = 0;
@@ -87,12 +72,7 @@ std::string LiveView::draw(const Statistics& now) {
 }
 
 void LiveView::show(const Statistics& now, std::FILE* terminal) {
-  const std::string text = draw(now);
-  // Move up to the first line of the last table, and clear from there to the end of the screen.
-  if (lines_ > 0) fmt::print(terminal, "\033[{}F\033[J", lines_);
-  fmt::print(terminal, "{}", text);
-  std::fflush(terminal);
-  lines_ = static_cast<unsigned>(std::count(text.begin(), text.end(), '\n'));
+  redrawn_.show(draw(now), terminal);
 }
 
 }  // namespace tiercast::sender

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "dataplane/dpdk/short_text.h"
 #include "dataplane/sender/metrics/statistics.h"
 
 namespace tiercast::sender {
@@ -24,7 +25,7 @@ class LiveView {
   const std::string device_;
   std::optional<Statistics> last_;
   Time first_;
-  unsigned lines_ = 0;  // lines of the last table on the terminal
+  dpdk::RedrawnText redrawn_;
 };
 
 }  // namespace tiercast::sender

@@ -1,71 +1,25 @@
 #include "dataplane/sender/metrics/prometheus.h"
 
 #include <fmt/format.h>
-#include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
 
-#include <cstdlib>
-#include <exception>
+#include <algorithm>
+#include <type_traits>
 #include <utility>
+
+#include "dataplane/dpdk/metric_family.h"
 
 namespace tiercast::sender {
 namespace {
 
-constexpr const char* kThreads = "2";
-// A client that sends or reads slowly blocks a thread for this long.
-constexpr const char* kTimeoutMs = "1000";
-
-using prometheus::ClientMetric;
+using dpdk::MetricLabels;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-// Bounds of the histograms' buckets: just below 2^6 .. 2^30 ns, which are also bounds of bins.
-constexpr unsigned kFirstBucket = 6, kLastBucket = 30;
-
-using Labels = std::vector<ClientMetric::Label>;
-
-// One metric family. Samples are added one by one.
-class Family {
+class Family : public dpdk::MetricFamilyBuilder {
  public:
-  Family(MetricType type, const char* name, const char* help) : family_() {
-    family_.type = type;
-    family_.name = fmt::format("tiercast_sender_{}", name);
-    family_.help = help;
-  }
-  void add(Labels labels, double value) {
-    ClientMetric& metric = add(std::move(labels));
-    metric.counter.value = value;
-    metric.gauge.value = value;
-  }
-  void add(Labels labels, const Histogram& histogram) {
-    auto& out = add(std::move(labels)).histogram;
-    out.sample_count = histogram.count();
-    std::uint64_t below = 0;
-    std::size_t bin = 0;
-    const auto take = [&] {
-      const std::uint64_t count = histogram.in_bin(bin);
-      below += count;
-      out.sample_sum +=
-          static_cast<double>(count) * static_cast<double>(Histogram::upper_bound(bin)) * 1e-9;
-      ++bin;
-    };
-    for (unsigned bits = kFirstBucket; bits <= kLastBucket; ++bits) {
-      const std::uint64_t bound = (1ull << bits) - 1;
-      while (Histogram::upper_bound(bin) <= bound) take();
-      out.bucket.push_back({below, static_cast<double>(bound) * 1e-9});
-    }
-    while (bin < Histogram::kBins) take();
-    out.bucket.push_back({below, std::numeric_limits<double>::infinity()});
-  }
-  MetricFamily take() { return std::move(family_); }
-
- private:
-  ClientMetric& add(Labels labels) {
-    family_.metric.emplace_back().label = std::move(labels);
-    return family_.metric.back();
-  }
-  MetricFamily family_;
+  Family(MetricType type, const char* name, const char* help)
+      : MetricFamilyBuilder(type, fmt::format("tiercast_sender_{}", name), help) {}
 };
 
 template <typename Value>
@@ -123,7 +77,7 @@ void add_workers(const OfWorker<Value> (&of_worker)[count], const Statistics& st
   for (const auto& [type, name, help, value] : of_worker) {
     Family family(type, name, help);
     for (const WorkerStatistics& worker : statistics.workers) {
-      const Labels labels = {{"lcore", fmt::to_string(worker.lcore)}};
+      const MetricLabels labels = {{"lcore", fmt::to_string(worker.lcore)}};
       if constexpr (std::is_same_v<Value, Histogram>) {
         family.add(labels, worker.*value);
       } else {
@@ -160,20 +114,6 @@ MetricFamily feedback_family(const Statistics& statistics) {
   return family.take();
 }
 
-void check_address(const std::string& address) {
-  const std::size_t colon = address.rfind(':');
-  char* end = nullptr;
-  const long port =
-      colon == std::string::npos ? -1 : std::strtol(address.c_str() + colon + 1, &end, 10);
-  if (colon == std::string::npos || colon == 0 || *end != '\0' ||
-      end == address.c_str() + colon + 1 || port < 1 || port > 65535 ||
-      address.find(',') != std::string::npos) {
-    throw ConfigError(fmt::format(
-        "--metrics: '{}' is not ADDRESS:PORT with a port from 1 to 65535, such as 127.0.0.1:9464",
-        address));
-  }
-}
-
 }  // namespace
 
 std::vector<MetricFamily> metric_families(const Statistics& statistics) {
@@ -191,30 +131,5 @@ std::vector<MetricFamily> metric_families(const Statistics& statistics) {
   families.push_back(link.take());
   return families;
 }
-
-class MetricsServer::Source : public prometheus::Collectable {
- public:
-  explicit Source(std::function<Statistics()> take) : take_(std::move(take)) {}
-  std::vector<MetricFamily> Collect() const override { return metric_families(take_()); }
-
- private:
-  std::function<Statistics()> take_;
-};
-
-MetricsServer::MetricsServer(const std::string& address, std::function<Statistics()> take)
-    : source_(std::make_shared<Source>(std::move(take))) {
-  check_address(address);
-  try {
-    exposer_ = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
-        "listening_ports", address, "num_threads", kThreads, "request_timeout_ms", kTimeoutMs});
-  } catch (const std::exception& error) {
-    throw ConfigError(fmt::format(
-        "--metrics: cannot listen at {}: the address is in use, or is not this machine's",
-        address));
-  }
-  exposer_->RegisterCollectable(source_);
-}
-
-MetricsServer::~MetricsServer() = default;
 
 }  // namespace tiercast::sender

@@ -7,9 +7,11 @@
 
 #include "agent/event_loop.h"
 #include "base/unique_fd.h"
-#include "dataplane/sender/port/port.h"
+#include "dataplane/dpdk/port.h"
 
 namespace tiercast::sender {
+
+using dpdk::Port;
 
 class LinkWatch {
  public:

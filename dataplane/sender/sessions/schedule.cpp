@@ -2,56 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <map>
 #include <memory>
+#include <utility>
+
+#include "dataplane/dpdk/files.h"
 
 namespace tiercast::sender {
 namespace {
 
-class File {
- public:
-  explicit File(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "wb")) {
-    check(file_ != nullptr);
-  }
-  ~File() {
-    if (file_ != nullptr) std::fclose(file_);
-  }
-  void write(const void* data, std::size_t bytes) {
-    check(std::fwrite(data, 1, bytes, file_) == bytes);
-  }
-  void write(const std::string& text) { write(text.data(), text.size()); }
-  void close() {
-    std::FILE* const file = std::exchange(file_, nullptr);
-    check(std::fclose(file) == 0);
-  }
-
- private:
-  void check(bool good) const {
-    if (!good) throw ConfigError(fmt::format("--dry-run: {}: {}", path_, std::strerror(errno)));
-  }
-  const std::string path_;
-  std::FILE* file_;
-};
-
-// Writes pcap with nanoseconds (magic 0xa1b23c4d), link type Ethernet.
 class Capture final : public Outlet {
  public:
-  explicit Capture(const std::string& path) : file_(path) {
-    const std::array<std::uint32_t, 6> header{0xa1b23c4d, 2 | 4 << 16, 0, 0, 65535, 1};
-    file_.write(header.data(), sizeof header);
-  }
-  void frame(Time time, std::span<const std::byte> bytes) {
-    const auto size = static_cast<std::uint32_t>(bytes.size());
-    const std::array<std::uint32_t, 4> header{static_cast<std::uint32_t>(time.ns() / 1'000'000'000),
-                                              static_cast<std::uint32_t>(time.ns() % 1'000'000'000),
-                                              size, size};
-    file_.write(header.data(), sizeof header);
-    file_.write(bytes.data(), bytes.size());
-  }
+  explicit Capture(const std::string& path) : file_("--dry-run", path) {}
+  void frame(Time time, std::span<const std::byte> bytes) { file_.write(time.ns(), bytes); }
   void control(std::span<const std::byte> bytes) override { frame(now, bytes); }
   void record(Time, std::uint16_t, std::string_view, std::span<const TraceField>) override {}
   void close() { file_.close(); }
@@ -59,7 +22,7 @@ class Capture final : public Outlet {
   Time now;
 
  private:
-  File file_;
+  dpdk::PcapFile file_;
 };
 
 }  // namespace
@@ -68,7 +31,7 @@ ScheduleSummary write_schedule(const std::vector<SessionRequest>& requests,
                                const SessionTable::Settings& settings, Duration ramp,
                                Duration duration, const std::string& prefix) {
   Capture capture(prefix + ".pcap");
-  File report(prefix + ".json");
+  dpdk::OutputFile report("--dry-run", prefix + ".json");
   SessionTable::Settings own = settings;
   own.sessions = static_cast<std::uint32_t>(requests.size());
   own.prefilled = false;

@@ -220,11 +220,11 @@ std::size_t SessionTable::build(Layer id, Time now, std::byte* frame) {
   } else if (plain) {
     if (layer.tail_from != head) [[unlikely]] {
       layer.tail_from = static_cast<std::uint16_t>(head);
-      layer.tail_sum = fold(sum_words(message + head, size - head));
+      layer.tail_sum = fold(wire::sum_words(message + head, size - head));
     }
-    layer.headers.write_checksum(frame, sum_words(message, head) + layer.tail_sum);
+    layer.headers.write_checksum(frame, wire::sum_words(message, head) + layer.tail_sum);
   } else {
-    layer.headers.write_checksum(frame, sum_words(message, size));
+    layer.headers.write_checksum(frame, wire::sum_words(message, size));
   }
   return layer.headers.frame_bytes();
 }

@@ -11,6 +11,8 @@
 namespace tiercast::sender {
 namespace {
 
+using dpdk::Igmp;
+
 constexpr std::uint16_t kEtherTypeVlan = 0x8100;
 constexpr std::size_t kMacBytes = 12;
 constexpr unsigned kPrefetch = 3;  // frames ahead
@@ -117,7 +119,7 @@ void FeedbackReceiver::take(Time now, rte_mbuf* mbuf) {
   const std::span<std::byte> frame(rte_pktmbuf_mtod(mbuf, std::byte*), rte_pktmbuf_data_len(mbuf));
   auto* const note = static_cast<FeedbackNote*>(rte_mbuf_to_priv(mbuf));
 
-  if (const auto reply = answer(addresses_.own, frame); !reply.empty()) {
+  if (const auto reply = dpdk::answer(addresses_.own, frame); !reply.empty()) {
     rte_pktmbuf_trim(mbuf, static_cast<std::uint16_t>(frame.size() - reply.size()));
     if (!send(mbuf)) return discard(ring_full_);
     answered_.add();
@@ -130,7 +132,7 @@ void FeedbackReceiver::take(Time now, rte_mbuf* mbuf) {
     case wire::FrameError::kOk: break;
     case wire::FrameError::kNotIpv4: return discard(foreign_);
     case wire::FrameError::kNotUdp:
-      switch (igmp_kind(frame)) {
+      switch (dpdk::igmp_kind(frame)) {
         case Igmp::kQuery: return discard(queries_);
         case Igmp::kMalformed: return discard(malformed_);
         default: return discard(foreign_);

@@ -10,10 +10,10 @@
 #include <memory>
 #include <vector>
 
+#include "dataplane/dpdk/port.h"
 #include "dataplane/sender/frames/neighbour.h"
 #include "dataplane/sender/frames/sender_addresses.h"
 #include "dataplane/sender/metrics/statistics.h"
-#include "dataplane/sender/port/port.h"
 #include "dataplane/sender/worker/worker.h"
 #include "protocols/wire/wire.h"
 

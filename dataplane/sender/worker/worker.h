@@ -11,14 +11,18 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "dataplane/dpdk/port.h"
+#include "dataplane/dpdk/ring.h"
+#include "dataplane/dpdk/tsc_clock.h"
 #include "dataplane/sender/metrics/statistics.h"
-#include "dataplane/sender/port/port.h"
 #include "dataplane/sender/port/send_timestamp.h"
 #include "dataplane/sender/sessions/session_table.h"
-#include "dataplane/sender/worker/ring.h"
-#include "dataplane/sender/worker/tsc_clock.h"
 
 namespace tiercast::sender {
+
+using dpdk::Port;
+using dpdk::Ring;
+using dpdk::TscClock;
 
 // A command from the controlling thread, which owns the sessions. From kStart until a session comes
 // back through `returned`, only the worker calls it.

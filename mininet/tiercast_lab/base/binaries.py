@@ -26,7 +26,9 @@ def _program(folder: str, name: str) -> Path:
 
 
 SWITCH = _program("dataplane/switch", "tiercast-switch")
+SWITCH_DPDK = _program("dataplane/switch/dpdk", "tiercast-switch-dpdk")
 SENDER = _program("dataplane/sender", "tiercast-send")
+TESTER = _program("dataplane/tester", "tiercast-tester")
 HOST = _program("hosts", "tiercast-host")
 NS3 = _program("ns3", "tiercast-ns3")
 DELAY_LINE = _program("dataplane/delay_line", "tiercast-delay-line")

@@ -33,6 +33,7 @@ from tiercast_lab.base.errors import (
     require_characters,
 )
 from tiercast_lab.cli import lab, sessions, stored_runs
+from tiercast_lab.cli.bench import bench
 from tiercast_lab.cli.capture import Capture, CaptureBytes, CaptureSnaplen, capture_options
 from tiercast_lab.cli.clean import clean
 from tiercast_lab.cli.marking import ProgramOption, marking
@@ -345,6 +346,12 @@ def _reproduce(
 
 
 app.command(epilog=examples("tiercast runtimes", "tiercast runtimes sim-2 --run"))(runtimes)
+app.command(
+    epilog=examples(
+        "tiercast bench --device my-switch.yaml",
+        "tiercast bench --device embedded.yaml --quick --only aggregated --only join-delay",
+    )
+)(bench)
 app.command(
     epilog=examples("tiercast marking", "tiercast marking codel '{kind: red, gentle: true}'")
 )(marking)

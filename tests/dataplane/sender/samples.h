@@ -1,7 +1,7 @@
 // What the sender's tests send with: an address, and a session of known rate.
 #pragma once
 
-#include "dataplane/sender/frames/responder.h"
+#include "dataplane/dpdk/responder.h"
 #include "dataplane/sender/sessions/session_table.h"
 
 namespace tiercast::sender {

@@ -46,7 +46,7 @@ TEST(SenderFrameTemplate, WritesWhatThePlainWriterWrites) {
     }
     const auto id = static_cast<std::uint16_t>(ip_bytes * 7919);
     wire::write_udp_headers(flow(), id, expected);
-    headers.write(actual.data(), id, sum_words(actual.data() + 42, ip_bytes - 28));
+    headers.write(actual.data(), id, wire::sum_words(actual.data() + 42, ip_bytes - 28));
     ASSERT_EQ(actual, expected) << ip_bytes;
   }
 }
@@ -67,7 +67,7 @@ TEST(SenderFrameTemplate, AChecksumOfZeroIsSentAsAllOnes) {
   bool seen = false;
   for (unsigned value = 0; value <= 0xffff; ++value) {
     wire::put16(frame, 42, static_cast<std::uint16_t>(value));
-    headers.write(frame.data(), 0, sum_words(frame.data() + 42, 2));
+    headers.write(frame.data(), 0, wire::sum_words(frame.data() + 42, 2));
     seen |= wire::get16(frame, 40) == 0xffff;
     ASSERT_NE(wire::get16(frame, 40), 0);
   }

@@ -8,10 +8,14 @@
 #include <map>
 #include <string>
 
+#include "dataplane/dpdk/metrics_server.h"
 #include "dataplane/sender/metrics/live_view.h"
+#include "dataplane/sender/metrics/summary.h"
 
 namespace tiercast::sender {
 namespace {
+
+using dpdk::MetricsServer;
 
 using ::testing::HasSubstr;
 
@@ -95,13 +99,28 @@ TEST(SenderMetrics, WrongAddressesAreNamed) {
   for (const char* address : {"", "9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0",
                               "127.0.0.1:70000", "127.0.0.1:94x", "1.2.3.4:80,5.6.7.8:80"}) {
     try {
-      MetricsServer server(address, [] { return Statistics(); });
+      MetricsServer server(address, [] { return metric_families(Statistics()); });
       FAIL() << address;
     } catch (const ConfigError& error) {
       EXPECT_THAT(error.what(), HasSubstr("--metrics")) << address;
     }
   }
-  EXPECT_THROW(MetricsServer("203.0.113.1:9464", [] { return Statistics(); }), ConfigError);
+  EXPECT_THROW(MetricsServer("203.0.113.1:9464", [] { return metric_families(Statistics()); }),
+               ConfigError);
+}
+
+TEST(SenderSummary, NamesWantedSentLostAndLate) {
+  Statistics statistics = example();  // two workers, each 1010 generated, 10 dropped
+  statistics.workers[0].given_up = 5;
+  statistics.workers[0].behind = 3;
+  statistics.feedback.received = 107;
+  const std::string text = summary(statistics, Duration::milliseconds(2000));
+  EXPECT_THAT(text, HasSubstr("sent 2000 of 2025 wanted packets in 2.0 s (1.00 k packets/s, 8.00 "
+                              "Mbit/s of IP)"));
+  EXPECT_THAT(text, HasSubstr("lost 25 (1.2346 %): 20 dropped, 5 skipped after stalls"));
+  EXPECT_THAT(text, HasSubstr("3 by more than 100 us"));
+  EXPECT_THAT(text, HasSubstr("feedback: 107 frames: 100 delivered, 16 refused, 7 malformed"));
+  EXPECT_EQ(summary(Statistics(), Duration::zero()).find("feedback"), std::string::npos);
 }
 
 TEST(SenderLiveView, ShowsRatesOfTheTimeSinceTheLastTable) {

@@ -1,0 +1,65 @@
+#include "dataplane/dpdk/metrics_server.h"
+
+#include <fmt/format.h>
+#include <prometheus/collectable.h>
+#include <prometheus/exposer.h>
+#include <prometheus/metric_family.h>
+
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+#include "protocols/base/units.h"
+
+namespace tiercast::dpdk {
+namespace {
+
+using prometheus::MetricFamily;
+
+constexpr const char* kThreads = "2";
+// A client that sends or reads slowly blocks a thread for this long.
+constexpr const char* kTimeoutMs = "1000";
+
+void check_address(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  char* end = nullptr;
+  const long port =
+      colon == std::string::npos ? -1 : std::strtol(address.c_str() + colon + 1, &end, 10);
+  if (colon == std::string::npos || colon == 0 || *end != '\0' ||
+      end == address.c_str() + colon + 1 || port < 1 || port > 65535 ||
+      address.find(',') != std::string::npos) {
+    throw ConfigError(fmt::format(
+        "--metrics: '{}' is not ADDRESS:PORT with a port from 1 to 65535, such as 127.0.0.1:9464",
+        address));
+  }
+}
+
+}  // namespace
+
+class MetricsServer::Source : public prometheus::Collectable {
+ public:
+  explicit Source(std::function<std::vector<MetricFamily>()> take) : take_(std::move(take)) {}
+  std::vector<MetricFamily> Collect() const override { return take_(); }
+
+ private:
+  std::function<std::vector<MetricFamily>()> take_;
+};
+
+MetricsServer::MetricsServer(const std::string& address,
+                             std::function<std::vector<MetricFamily>()> take)
+    : source_(std::make_shared<Source>(std::move(take))) {
+  check_address(address);
+  try {
+    exposer_ = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
+        "listening_ports", address, "num_threads", kThreads, "request_timeout_ms", kTimeoutMs});
+  } catch (const std::exception& error) {
+    throw ConfigError(fmt::format(
+        "--metrics: cannot listen at {}: the address is in use, or is not this machine's",
+        address));
+  }
+  exposer_->RegisterCollectable(source_);
+}
+
+MetricsServer::~MetricsServer() = default;
+
+}  // namespace tiercast::dpdk

@@ -1,0 +1,48 @@
+// Writes frames of chosen streams to a capture file. The receiving thread does not wait for it: it
+// hands over buffers, which a thread of this object writes and frees.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include "base/counter.h"
+#include "dataplane/dpdk/files.h"
+#include "dataplane/dpdk/ring.h"
+
+namespace tiercast::receiver {
+
+class Capture {
+ public:
+  // ConfigError: the file cannot be created.
+  explicit Capture(const std::string& path);
+  ~Capture() { finish(); }
+
+  // Writes what was handed over, and closes the file. Nothing may be handed over afterwards.
+  void finish();
+
+  // For the receiving thread. True: the buffer is no longer the caller's. False: there is no room,
+  // which is counted.
+  bool take(rte_mbuf* mbuf, std::int64_t arrival_ns);
+  std::uint64_t written() const { return written_.get(); }
+  std::uint64_t left_out() const { return no_room_.get() + failed_.get(); }
+
+ private:
+  struct Frame {
+    rte_mbuf* mbuf = nullptr;
+    std::int64_t arrival_ns = 0;
+  };
+  void write_all();
+
+  dpdk::PcapFile file_;
+  dpdk::Ring<Frame> ring_{1024};
+  const std::int64_t to_realtime_ns_;
+  std::atomic<bool> ending_{false};
+  Counter written_, no_room_, failed_;
+  std::thread thread_;
+};
+
+}  // namespace tiercast::receiver

@@ -1,0 +1,189 @@
+#include "dataplane/receiver/run.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rte_lcore.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "agent/clock.h"
+#include "agent/event_loop.h"
+#include "agent/interface.h"
+#include "dataplane/dpdk/eal.h"
+#include "dataplane/dpdk/metrics_server.h"
+#include "dataplane/dpdk/tsc_clock.h"
+#include "dataplane/receiver/show/live_view.h"
+#include "dataplane/receiver/show/prometheus.h"
+#include "dataplane/receiver/show/report.h"
+
+namespace tiercast::receiver {
+namespace {
+
+constexpr Duration kSecond = Duration::milliseconds(1000);
+// A thread without a descriptor to wait on looks so often.
+constexpr auto kNap = std::chrono::microseconds(100);
+constexpr int kWaitMs = 10;
+// Frames that are in the ring when the end comes still count.
+constexpr unsigned kLastPolls = dpdk::Port::kLastPolls;
+
+// Receives on all ports until `stop`; then leaves, and takes what has already arrived.
+class Receiving {
+ public:
+  Receiving(Ports& ports, bool poll) : ports_(ports), poll_(poll) {
+    for (const auto& port : ports) {
+      const int descriptor = port->port().receive_descriptor();
+      if (descriptor >= 0) descriptors_.push_back({descriptor, POLLIN, 0});
+    }
+  }
+
+  void run(const std::atomic<bool>& stop, std::atomic<bool>& ready) {
+    dpdk::TscClock clock;
+    for (const auto& port : ports_) port->start(clock.now());
+    ready.store(true, std::memory_order_release);
+    Time next_sync = clock.now() + kSecond;
+    while (!stop.load(std::memory_order_relaxed)) {
+      if (take(clock) == 0 && !poll_) rest();
+      // Reading the clock is cheap beside a poll that found nothing, and dear beside a full one.
+      if (++turns_ % kTurnsPerLook == 0 || !poll_) {
+        if (const Time now = clock.now(); now >= next_sync) {
+          next_sync = now + kSecond;
+          clock.sync();
+          for (const auto& port : ports_) port->sync_clock(now);
+        }
+      }
+    }
+    for (const auto& port : ports_) port->leave_all(clock.now());
+    for (unsigned i = 0; i < kLastPolls && (take(clock) > 0 || i == 0); ++i) {
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kTurnsPerLook = 1024;
+
+  unsigned take(const dpdk::TscClock& clock) {
+    unsigned taken = 0;
+    for (const auto& port : ports_) taken += port->poll(clock);
+    return taken;
+  }
+
+  void rest() {
+    if (descriptors_.size() == ports_.size()) {
+      ::poll(descriptors_.data(), descriptors_.size(), kWaitMs);
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
+  }
+
+  Ports& ports_;
+  const bool poll_;
+  std::vector<pollfd> descriptors_;
+  std::uint64_t turns_ = 0;
+};
+
+void pin_to(unsigned lcore) {
+  rte_cpuset_t set = rte_lcore_cpuset(lcore);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+}  // namespace
+
+int run_receiver(const ReceiverOptions& options) {
+  agent::EventLoop loop;  // first, because it blocks the signals before the EAL starts threads
+  cpu_set_t cpus;
+  sched_getaffinity(0, sizeof cpus, &cpus);
+  std::optional<dpdk::OutputFile> json;  // opened before the run, so that its end cannot fail
+  if (!options.json.empty()) json.emplace("--json", options.json);
+  const dpdk::Eal eal("tiercast-recv", options.eal_arguments);
+  std::vector<std::unique_ptr<dpdk::Port>> devices;
+  std::unique_ptr<Capture> capture;
+  Ports ports;
+  dpdk::PortNeeds needs;
+  needs.name = "tiercast-recv";
+  needs.ip_bytes = options.packet_size;
+  needs.many_frames = true;
+  needs.all_groups = true;
+  needs.receive_stamps = true;
+  if (!options.pcap.empty()) capture = std::make_unique<Capture>(options.pcap);
+  for (const std::uint16_t id : eal.devices()) {
+    dpdk::Port& port = *devices.emplace_back(std::make_unique<dpdk::Port>(id, needs));
+    if (!port.interface().empty()) {
+      if (const std::string problem = agent::disable_veth_offloads(port.interface());
+          !problem.empty()) {
+        fmt::print(stderr, "tiercast-recv: {}; checksums of what it receives may look wrong\n",
+                   problem);
+      }
+    }
+    PortAnalyser::Settings settings;
+    settings.own = {port.mac(), options.address};
+    settings.igmp_version = options.igmp_version;
+    settings.join = options.join;
+    settings.any = options.any;
+    settings.streams = options.streams;
+    settings.capture = capture.get();
+    settings.captured = [&options](std::uint32_t group) {
+      return options.pcap_groups.empty() ||
+             std::binary_search(options.pcap_groups.begin(), options.pcap_groups.end(), group);
+    };
+    ports.push_back(std::make_unique<PortAnalyser>(std::move(settings), port));
+  }
+  std::optional<dpdk::MetricsServer> metrics;
+  if (!options.metrics.empty()) {
+    metrics.emplace(options.metrics, [&ports] { return metric_families(ports); });
+  }
+
+  std::atomic<bool> stop{false}, ready{false};
+  std::thread thread([&] {
+    pin_to(dpdk::Eal::worker_lcores().front());
+    rte_thread_register();  // gives the thread its own cache of buffers
+    Receiving(ports, options.poll).run(stop, ready);
+    rte_thread_unregister();
+  });
+  sched_setaffinity(0, sizeof cpus, &cpus);
+  const Time begin = agent::monotonic_now();
+  const Time end = begin + options.duration;
+  bool ended = false;
+  loop.watch_signals([&ended](int) { ended = true; });
+  std::optional<LiveView> view;
+  if (isatty(STDOUT_FILENO) == 1) view.emplace();
+  bool told = options.ready.empty();
+  Time next = begin;
+  for (Time now = begin; !ended && now < end; now = agent::monotonic_now()) {
+    if (!told && ready.load(std::memory_order_acquire)) {
+      dpdk::OutputFile("--ready", options.ready).close();
+      told = true;
+    }
+    if (view && now >= next) {
+      view->show(now, ports, stdout);
+      next = now + kSecond;
+    }
+    const Time look = told ? (view ? next : end) : now + Duration::milliseconds(5);
+    loop.wait(std::min(look, end));
+  }
+  stop.store(true);
+  thread.join();
+  const double seconds = (agent::monotonic_now() - begin).seconds();
+  metrics.reset();
+  fmt::print("{}", summary(ports, seconds));
+  if (capture) {
+    // Its thread still writes; all figures are final once it has ended.
+    capture->finish();
+    fmt::print("{}: {} frames captured, {} left out\n", options.pcap, capture->written(),
+               capture->left_out());
+  }
+  if (json) {
+    write_json(ports, seconds, capture.get(), *json);
+    json->close();
+  }
+  return 0;
+}
+
+}  // namespace tiercast::receiver

@@ -1,0 +1,82 @@
+// tiercast-tester: sends and receives test frames on DPDK ports, as it is told on standard input.
+#include <rte_version.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "agent/address.h"
+#include "agent/options.h"
+#include "agent/run.h"
+#include "dataplane/dpdk/eal.h"
+#include "dataplane/tester/commands.h"
+
+namespace {
+
+using namespace tiercast;
+
+constexpr const char* kDescription =
+    "Sends and receives test frames on DPDK ports, for `tiercast bench`. Reads commands from "
+    "standard input, a line of JSON each, and answers each with a line; ends with the input.\n"
+    "Command line: tiercast-tester EAL-ARGUMENTS -- OPTIONS";
+
+constexpr const char* kExamples = R"(Example:
+  echo '{"do": "trial", "from": 0, "frame": 64, "rate": 1000, "frames": 100,
+    "to": [{"first": "239.192.0.0"}]}' | tr -d '\n' | tiercast-tester --vdev=net_ring0 --no-huge \
+    --no-shconf -m 256 --no-pci -- --port net_ring0=10.0.0.2
+)";
+
+int run(const std::vector<std::string>& arguments) {
+  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  CLI::App app(kDescription, "tiercast-tester");
+  app.footer(kExamples);
+  app.set_version_flag("--version",
+                       std::string("tiercast-tester " TIERCAST_VERSION " (") + rte_version() + ")");
+  std::vector<std::string> names;
+  tester::Tester::Limits limits;
+  limits.streams = 4096;
+  app.add_option("--port", names,
+                 "a device of the EAL and its IPv4 address; in the order of the ports' numbers")
+      ->type_name("DEVICE=ADDRESS")
+      ->required();
+  app.add_option("--streams", limits.streams, "room for so many streams and groups on each port")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--packet-size", limits.largest_ip, "IP bytes of the largest packet")
+      ->check(CLI::Range(46, 9000))
+      ->capture_default_str();
+  app.add_option("--igmp", limits.igmp_version, "version of IGMP")
+      ->check(CLI::Range(2, 3))
+      ->capture_default_str();
+  app.add_flag("--poll", limits.poll, "never sleep: for NICs");
+  std::vector<std::string> own =
+      separator == arguments.end() ? arguments : std::vector(separator + 1, arguments.end());
+  if (const auto status = agent::parse_command_line(app, std::move(own))) return *status;
+  if (separator == arguments.end()) throw ConfigError("no EAL arguments before '--'");
+  const dpdk::Eal eal("tiercast-tester", {arguments.begin(), separator});
+  std::vector<std::uint16_t> devices;
+  std::vector<std::uint32_t> addresses;
+  for (const std::string& name : names) {
+    const std::size_t equals = name.find('=');
+    if (equals == std::string::npos)
+      throw ConfigError("--port: '" + name + "' is not DEVICE=ADDRESS");
+    devices.push_back(eal.device(name.substr(0, equals)));
+    addresses.push_back(agent::parse_ipv4(name.substr(equals + 1), "--port"));
+  }
+  tester::Tester tester(devices, addresses, limits);
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    if (line.empty()) continue;
+    std::cout << tester::answer(tester, line) << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return tiercast::agent::run_main("tiercast-tester", argc, argv, run);
+}

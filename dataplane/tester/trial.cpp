@@ -1,0 +1,189 @@
+#include "dataplane/tester/trial.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <rte_lcore.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <future>
+
+#include "agent/clock.h"
+#include "agent/interface.h"
+
+namespace tiercast::tester {
+namespace {
+
+constexpr unsigned kBuffers = 8191;
+constexpr auto kNap = std::chrono::microseconds(50);
+constexpr int kWaitMs = 10;
+constexpr std::uint16_t kBurdenTrial = 0x8000;
+constexpr auto kBurdenLead = std::chrono::milliseconds(100);
+constexpr Duration kSecond = Duration::milliseconds(1000);
+
+}  // namespace
+
+Tester::Tester(const std::vector<std::uint16_t>& devices,
+               const std::vector<std::uint32_t>& addresses, const Limits& limits)
+    : addresses_(addresses), poll_(limits.poll), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  dpdk::PortNeeds needs;
+  needs.name = "tester";
+  needs.ip_bytes = limits.largest_ip;
+  needs.many_frames = true;
+  needs.all_groups = true;
+  needs.receive_stamps = true;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    dpdk::Port& port = *devices_.emplace_back(std::make_unique<dpdk::Port>(devices[i], needs));
+    if (!port.interface().empty()) agent::disable_veth_offloads(port.interface());
+    receiver::PortAnalyser::Settings settings;
+    settings.own = {port.mac(), addresses[i]};
+    settings.igmp_version = limits.igmp_version;
+    settings.any = true;
+    settings.streams = limits.streams;
+    settings.memberships = limits.streams;
+    settings.transmit_lock = locks_.emplace_back(std::make_unique<std::mutex>()).get();
+    analysers_.push_back(std::make_unique<receiver::PortAnalyser>(std::move(settings), port));
+  }
+  pool_ = devices_.front()->make_pool("tester-traffic", kBuffers, limits.largest_ip + 18);
+  thread_ = std::thread([this] {
+    rte_thread_register();
+    receive();
+    rte_thread_unregister();
+  });
+}
+
+Tester::~Tester() {
+  ending_.store(true);
+  const std::uint64_t one = 1;
+  if (write(wake_.get(), &one, sizeof one) < 0) return;
+  thread_.join();
+}
+
+void Tester::receive() {
+  dpdk::TscClock clock;
+  std::vector<pollfd> descriptors{{wake_.get(), POLLIN, 0}};
+  for (const auto& device : devices_) {
+    if (device->receive_descriptor() >= 0) {
+      descriptors.push_back({device->receive_descriptor(), POLLIN, 0});
+    }
+  }
+  Time next_sync = clock.now() + kSecond;
+  while (!ending_.load(std::memory_order_relaxed)) {
+    if (queued_.load(std::memory_order_acquire)) {
+      const std::lock_guard guard(mutex_);
+      for (const auto& work : queue_) work(clock);
+      queue_.clear();
+      queued_.store(false, std::memory_order_release);
+      std::uint64_t count = 0;
+      [[maybe_unused]] const auto got = read(wake_.get(), &count, sizeof count);
+    }
+    unsigned taken = 0;
+    for (const auto& analyser : analysers_) taken += analyser->poll(clock);
+    if (taken > 0) continue;
+    if (const Time now = clock.now(); now >= next_sync) {
+      next_sync = now + kSecond;
+      clock.sync();
+      for (const auto& analyser : analysers_) analyser->sync_clock(now);
+    }
+    if (poll_) continue;
+    if (descriptors.size() == devices_.size() + 1) {
+      ::poll(descriptors.data(), descriptors.size(), kWaitMs);
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
+  }
+  for (const auto& analyser : analysers_) {
+    analyser->leave_all(clock.now());
+    analyser->poll(clock);
+  }
+}
+
+void Tester::on_receiver(const std::function<void(const dpdk::TscClock&)>& work) {
+  std::promise<void> done;
+  {
+    const std::lock_guard guard(mutex_);
+    queue_.emplace_back([&](const dpdk::TscClock& clock) {
+      work(clock);
+      done.set_value();
+    });
+    queued_.store(true, std::memory_order_release);
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto told = write(wake_.get(), &one, sizeof one);
+  done.get_future().wait();
+}
+
+std::int64_t Tester::change(unsigned port, bool join,
+                            const std::vector<receiver::Subscription>& groups) {
+  std::int64_t at = 0;
+  bool room = true;
+  on_receiver([&](const dpdk::TscClock& clock) {
+    receiver::PortAnalyser& analyser = *analysers_[port];
+    const Time now = clock.now();
+    at = now.ns();
+    for (const receiver::Subscription& one : groups) {
+      if (join) {
+        room = analyser.join(now, one) && room;
+      } else {
+        analyser.leave(now, one);
+      }
+    }
+    analyser.poll(clock);  // sends the reports
+  });
+  if (!room) throw ConfigError(fmt::format("port {}: no room for {} groups", port, groups.size()));
+  return at;
+}
+
+Sent Tester::run(unsigned from, Traffic traffic, const std::vector<Change>& changes, Duration wait,
+                 ChangeTimes& changed, std::optional<Burden> burden) {
+  on_receiver([&](const dpdk::TscClock&) {
+    for (const auto& analyser : analysers_) analyser->begin_trial(traffic.trial);
+  });
+  traffic.source = addresses_[from];
+  traffic.source_mac = devices_[from]->mac();
+  stop_.store(false);
+  Sent sent;
+  std::atomic<bool> relieved{false};
+  std::thread burdening;
+  if (burden) {
+    burden->traffic.trial = static_cast<std::uint16_t>(traffic.trial ^ kBurdenTrial);
+    burden->traffic.source = addresses_[burden->from];
+    burden->traffic.source_mac = devices_[burden->from]->mac();
+    burden->traffic.frames = UINT64_MAX;
+    burdening = std::thread([&] {
+      rte_thread_register();
+      send(burden->traffic, *devices_[burden->from], pool_, *locks_[burden->from], relieved);
+      rte_thread_unregister();
+    });
+    std::this_thread::sleep_for(kBurdenLead);
+  }
+  const Time start = agent::monotonic_now();
+  std::thread sender([&] {
+    rte_thread_register();
+    sent = send(traffic, *devices_[from], pool_, *locks_[from], stop_);
+    rte_thread_unregister();
+  });
+  for (const Change& one : changes) {
+    while (!stop_.load() && agent::monotonic_now() - start < one.at) {
+      const Duration left = one.at - (agent::monotonic_now() - start);
+      std::this_thread::sleep_for(std::chrono::nanoseconds(
+          std::min<std::int64_t>(std::max<std::int64_t>(left.ns(), 0), 20'000'000)));
+    }
+    changed.push_back(change(one.port, one.join, one.groups));
+  }
+  sender.join();
+  relieved.store(true);
+  if (burdening.joinable()) burdening.join();
+  std::this_thread::sleep_for(std::chrono::nanoseconds(wait.ns()));
+  // What has arrived counts, even if the receiving thread had no CPU.
+  on_receiver([this](const dpdk::TscClock& clock) {
+    for (const auto& analyser : analysers_) {
+      while (analyser->poll(clock) > 0) {
+      }
+    }
+  });
+  return sent;
+}
+
+}  // namespace tiercast::tester

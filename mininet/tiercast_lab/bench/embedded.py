@@ -1,0 +1,186 @@
+"""A switch of the lab's as the device under test: in a network namespace of its own, veths to
+another one for the tester, and the controller that installs routes and trees."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tiercast_controller.base.installation import ROOT
+
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError, RunFailed
+from tiercast_lab.bench.device_file import DeviceFile
+from tiercast_lab.bench.tester import CabledPort
+
+PATIENCE_S = 60.0
+LAYERS = 8  # of a session: its groups follow each other
+CPU_PORT = 510
+
+
+def _ip(*arguments: str) -> None:
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RunFailed(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+class EmbeddedDevice:
+    """Made by `make`, removed by `close`, whatever has happened in between."""
+
+    def __init__(self, device: DeviceFile, folder: Path) -> None:
+        """`folder`: for sockets and logs."""
+        if os.geteuid() != 0:
+            raise InputError("`embedded` needs root: it makes network namespaces")
+        if device.embedded == "bmv2":
+            if shutil.which("simple_switch_grpc") is None:
+                raise InputError("embedded: bmv2: simple_switch_grpc is not in PATH")
+        else:
+            binaries.require(self._switch_binary(device))
+        self._device = device
+        self._folder = folder
+        self._names = {end: f"tcbench{os.getpid()}-{end}" for end in ("tester", "device")}
+        self._processes: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._count = 1 + device.receivers
+
+    @staticmethod
+    def _switch_binary(device: DeviceFile) -> Path:
+        return (
+            binaries.SWITCH_DPDK if device.embedded == "tiercast-switch-dpdk" else binaries.SWITCH
+        )
+
+    @property
+    def prefix(self) -> list[str]:
+        """Runs a program where the tester's interfaces are."""
+        return ["ip", "netns", "exec", self._names["tester"]]
+
+    def address(self, port: int) -> str:
+        return f"10.0.{port}.2"
+
+    @staticmethod
+    def _mac(port: int) -> str:
+        return f"02:00:00:00:00:{port:02x}"
+
+    def ports(self) -> list[CabledPort]:
+        return [
+            CabledPort(f"net_af_packet,iface=t{i},framecnt=4096,blocksz=65536,framesz=2048",
+                       self.address(i))
+            for i in range(self._count)
+        ]  # fmt: skip
+
+    def make(self) -> None:
+        for name in self._names.values():
+            _ip("netns", "add", name)
+            quiet = [f"net.ipv6.conf.{of}.disable_ipv6=1" for of in ("all", "default")]
+            subprocess.run(["ip", "netns", "exec", name, "sysctl", "-qw", *quiet], check=False)
+            _ip("-n", name, "link", "set", "lo", "up")
+        for i in range(self._count):
+            _ip("-n", self._names["tester"], "link", "add", f"t{i}", "type", "veth",
+                "peer", "name", f"d{i}", "netns", self._names["device"])  # fmt: skip
+            _ip("-n", self._names["tester"], "link", "set", f"t{i}", "address", self._mac(i))
+            for end, letter in (("tester", "t"), ("device", "d")):
+                _ip("-n", self._names[end], "link", "set", f"{letter}{i}", "mtu", "9000", "up")
+        self._start("switch", self._switch_command())
+        self._wait(lambda: self._socket.exists() or self._device.embedded == "bmv2",
+                   "the switch serves P4Runtime")  # fmt: skip
+        self._start_controller()
+
+    @property
+    def _socket(self) -> Path:
+        return self._folder / "switch.sock"
+
+    def _switch_command(self) -> list[str]:
+        inside = ["ip", "netns", "exec", self._names["device"]]
+        ports = range(self._count)
+        if self._device.embedded == "bmv2":
+            interfaces = [word for i in ports for word in ("-i", f"{i + 1}@d{i}")]
+            return [*inside, "simple_switch_grpc", "--device-id", "1", *interfaces, "--no-p4",
+                    "--log-level", "warn", "--", "--cpu-port", str(CPU_PORT),
+                    "--grpc-server-addr", f"unix:{self._socket}"]  # fmt: skip
+        limits = "".join(
+            f",{key}={value}"
+            for key, value in (
+                ("rate", f"{self._device.port_rate}bit/s" if self._device.port_rate else None),
+                ("queue", self._device.queue),
+            )
+            if value
+        )
+        own = ["--device-id", "1", "--grpc", f"unix:{self._socket}", "--log-level", "warning"]
+        if self._device.embedded == "tiercast-switch-dpdk":
+            devices = [f"--vdev=net_af_packet{i},iface=d{i},framecnt=4096,blocksz=65536"
+                       for i in ports]  # fmt: skip
+            eal = ["--no-huge", "-m", "256", "--no-pci", "--no-shconf", "--no-telemetry",
+                   "--log-level=warning", *devices]  # fmt: skip
+            named = [f"--port={i + 1}=dpdk:net_af_packet{i}{limits}" for i in ports]
+            return [*inside, str(binaries.SWITCH_DPDK), *eal, "--", *own, *named]
+        named = [f"--port={i + 1}=d{i}{limits}" for i in ports]
+        return [*inside, str(binaries.SWITCH), *own, *named]
+
+    def _start_controller(self) -> None:
+        sessions = -(-self._device.groups.count // LAYERS)
+        lines = [
+            f"program: {{json: {binaries.P4_JSON}, p4info: {binaries.P4_INFO}}}",
+            f'switches: [{{name: s0, device_id: 1, grpc: "unix:{self._socket}", '
+            'mac: "02:00:00:01:00:00"}]',
+            "hosts:",
+            *(f'  - {{name: h{i}, address: {self.address(i)}/24, mac: "{self._mac(i)}"}}'
+              for i in range(self._count)),
+            "links:",
+            *(f"  - {{switch: s0, port: {i + 1}, to: h{i}}}" for i in range(self._count)),
+            "sessions:",
+            *(f"  - {{number: {n}, layers: {LAYERS}, source: h0}}" for n in range(sessions)),
+        ]  # fmt: skip
+        file = self._folder / "controller.yaml"
+        file.write_text("\n".join(lines) + "\n")
+        environment = dict(os.environ)
+        python_path = [str(ROOT / part) for part in ("controller", "build/python")]
+        python_path += [part for part in (environment.get("PYTHONPATH"),) if part]
+        environment["PYTHONPATH"] = os.pathsep.join(python_path)
+        import sys
+
+        command = [sys.executable, "-m", "tiercast_controller", str(file)]
+        self._start("controller", command, environment)
+        log = self._folder / "controller.log"
+        self._wait(lambda: '"ready"' in log.read_text(), "the controller has set up the switch")
+
+    def _start(
+        self, name: str, command: Sequence[str], environment: dict[str, str] | None = None
+    ) -> None:
+        with (self._folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+                start_new_session=True,
+            )  # fmt: skip
+        self._processes.append((name, process))
+
+    def _wait(self, condition, what: str) -> None:  # type: ignore[no-untyped-def]
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            self.check()
+            if time.monotonic() > deadline:
+                raise RunFailed(f"not within {PATIENCE_S:g} s: {what}")
+            time.sleep(0.02)
+
+    def check(self) -> None:
+        """Raises RunFailed if one of its programs has ended."""
+        for name, process in self._processes:
+            if process.poll() is not None:
+                said = (self._folder / f"{name}.log").read_text(errors="replace").strip()
+                raise RunFailed(f"the {name} ended with status {process.returncode}: "
+                                f"{said[-1500:]}")  # fmt: skip
+
+    def close(self) -> None:
+        for _, process in reversed(self._processes):
+            process.terminate()
+        for _, process in self._processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._processes.clear()
+        for name in self._names.values():
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)

@@ -1,0 +1,121 @@
+"""`tiercast bench`: benchmarks of a device by RFC 2544 and RFC 3918."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from tiercast_controller.base import units
+
+from tiercast_lab.base import binaries
+from tiercast_lab.base.errors import InputError, among
+from tiercast_lab.cli.output import console, print_json, print_report, say, typed
+
+SIZES = (64, 128, 256, 512, 1024, 1280, 1518)  # RFC 2544 section 9.1, RFC 3918 section 3.1.3
+QUICK_SIZES = (64, 512, 1518)
+SMALLEST, LARGEST = 64, 9000
+
+
+def bench(
+    device: Annotated[
+        Path, typer.Option(help="YAML that describes the device (docs/bench.md).", metavar="FILE")
+    ],
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="TEST", help="Only this test; may be repeated."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Three frame sizes, trials of 1 s, coarse searches.")
+    ] = False,
+    sizes: Annotated[
+        str | None,
+        typer.Option(help="Frame sizes with FCS, such as 64,512,9000.", metavar="BYTES,..."),
+    ] = None,
+    trial: Annotated[
+        str | None, typer.Option(help="Length of a trial (60s; --quick: 1s).", metavar="TIME")
+    ] = None,
+    loss: Annotated[
+        float, typer.Option(min=0, max=0.5, help="Share of frames that a passing trial may lose.")
+    ] = 0.0,
+    tries: Annotated[
+        int | None,
+        typer.Option(min=1, max=10, help="A rate fails when so many trials do (1; embedded: 2)."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    results: Annotated[Path, typer.Option(help="Where the report goes.")] = binaries.RESULTS,
+) -> None:
+    """Benchmark a device by the book: RFC 2544 and RFC 3918.
+
+    Throughput, latency, loss and bursts of unicast; aggregated, mixed and scaled multicast
+    throughput, latency, join and leave delays and group capacity of multicast. The report is
+    results/bench-NAME/report.html, with bench.json beside it. Exit status: 0 measured, 2 bad input,
+    4 the device or the tester failed, 130 interrupted.
+    """
+    from tiercast_lab.base.interrupt import Interrupt
+    from tiercast_lab.base.machine import describe
+    from tiercast_lab.bench import suite as suites
+    from tiercast_lab.bench.device_file import read_device
+    from tiercast_lab.bench.trials import Plan
+    from tiercast_lab.show.bench_report import cell, write_report
+
+    for name in only or []:
+        if name not in suites.TESTS:
+            raise InputError(f"--only: no test {among(name, suites.TESTS)}")
+    described = read_device(device)
+    chosen = _sizes(sizes) if sizes is not None else QUICK_SIZES if quick else SIZES
+    try:
+        trial_s = units.parse_duration(trial) / 1e9 if trial else 1.0 if quick else 60.0
+    except ValueError as error:
+        raise InputError(f"--trial: {error}") from None
+    if not 0.05 <= trial_s <= 3600:
+        raise InputError(f"--trial is {trial}; valid: 50ms to 1h")
+    plan = Plan(
+        chosen, trial_s, loss=loss,
+        wait_s=0.5 if quick else 2.0,
+        resolution=0.05 if quick else 0.01,
+        tries=tries or (2 if described.embedded else 1),
+        joins=3 if quick else 10,
+        latency_trials=1 if quick else 20,
+    )  # fmt: skip
+    name = described.name or described.embedded or device.stem
+    with Interrupt() as interrupt, console.status("") as status:
+        found = suites.run(described, name, plan, only or [], interrupt, status.update)
+    safe = "".join(c if c.isalnum() or c in ".-" else "-" for c in name)
+    folder = results.resolve() / f"bench-{safe}"
+    machine = describe()
+    facts = [f"{machine['cores']} CPUs ({machine['cpu']})", f"load {machine['load'][0]} at the end"]
+    page = write_report(found, folder, shlex.join(typed()), facts)
+    (folder / "bench.json").write_text(
+        json.dumps({"machine": machine} | found.as_json(), indent=1) + "\n"
+    )
+    if as_json:
+        print_json({"report": str(page)} | found.as_json())
+        return
+    from rich.table import Table
+
+    for outcome in found.outcomes:
+        table = Table(box=None, header_style="dim", title=f"{outcome.name} ({outcome.section})",
+                      title_justify="left")  # fmt: skip
+        for heading in outcome.headings:
+            table.add_column(heading, justify="right")
+        for row in outcome.rows:
+            table.add_row(*map(cell, row))
+        console.print(table)
+    for missing in found.missing:
+        say(f"not measured: {missing.name}: {missing.why}")
+    print_report(page)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    found = []
+    for part in text.split(","):
+        if not part.strip().isdecimal() or not SMALLEST <= int(part) <= LARGEST:
+            raise InputError(
+                f"--sizes: '{part}' is not a frame size; valid: {SMALLEST} to {LARGEST} bytes, "
+                "with FCS, separated by commas"
+            )
+        found.append(int(part))
+    return tuple(sorted(set(found)))

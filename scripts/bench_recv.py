@@ -1,0 +1,127 @@
+"""Measures tiercast-recv's analyser and writes results/bench/recv.json: `make bench-recv`.
+
+In turns in the same run: the analyser, a bare receive loop (dataplane/receiver/bench/recv_bench.cpp
+has both, with the source of their frames), and dpdk-testpmd's rxonly on net_null. Medians count.
+docs/performance.md explains each figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench_sender import BOTH_CPUS, BUILD, CHILD, ROOT, URGENT, eal, run
+from bench_switch import machine
+
+PROGRAM = BUILD.parent / "receiver/bench/tiercast-recv-bench"
+STREAMS = (1_000, 100_000)
+SOURCES = {"ring": BOTH_CPUS, "memory": "1"}  # by the lcores that it takes
+GOALS = {1_000: 0.7, 100_000: 0.5}  # of the bare loop's packets/s, over net_ring
+LINE_RATE = 14.88e6
+
+
+def measure(mode: str, streams: int, source: str, seconds: float) -> dict[str, Any]:
+    command = [str(PROGRAM), *eal(None, SOURCES[source]), "--", f"--mode={mode}",
+               f"--streams={streams}", f"--seconds={seconds}"]  # fmt: skip
+    result: dict[str, Any] = json.loads(run(command))
+    return result
+
+
+def testpmd(seconds: float) -> dict[str, Any]:
+    """Packets/s of dpdk-testpmd's rxonly, which takes bursts of 32 and frees them unread."""
+    command = ["dpdk-testpmd", *eal("net_null0", BOTH_CPUS), "--", "--forward-mode=rxonly",
+               "--total-num-mbufs=8192", "--auto-start"]  # fmt: skip
+    with subprocess.Popen(
+        [*URGENT, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, **CHILD,
+    ) as process:  # fmt: skip
+        assert process.stdin and process.stdout
+        for line in process.stdout:
+            if "Press enter to exit" in line or "rxonly packet forwarding" in line:
+                break
+        began = time.monotonic()
+        time.sleep(seconds)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        elapsed = time.monotonic() - began
+        output = process.stdout.read()
+    received = re.search(r"RX-packets: (\d+)", output)
+    if received is None:
+        raise SystemExit(f"bench-recv: dpdk-testpmd said no count:\n{output[-2000:]}")
+    return {"packets_per_s": int(received[1]) / elapsed}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeat", type=int, default=5, help="runs of each figure (default 5)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="per run (default 1)")
+    parser.add_argument("--output", type=Path, default=ROOT / "results/bench/recv.json")
+    options = parser.parse_args()
+    runs: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+    pmd = []
+    for turn in range(options.repeat):
+        print(f"turn {turn + 1} of {options.repeat}", file=sys.stderr)
+        for source in SOURCES:
+            for streams in STREAMS:
+                for mode in ("bare", "analyser"):
+                    one = measure(mode, streams, source, options.seconds)
+                    runs.setdefault((source, streams, mode), []).append(one)
+        pmd.append(testpmd(options.seconds))
+    rows: list[dict[str, Any]] = []
+    for source in SOURCES:
+        for streams in STREAMS:
+            row: dict[str, Any] = {"source": source, "streams": streams}
+            for mode in ("bare", "analyser"):
+                these = runs[source, streams, mode]
+                row[mode] = {
+                    name: statistics.median(one[name] for one in these)
+                    for name in ("packets_per_s", "ns_per_packet", "empty_polls")
+                } | {"runs": these}
+            row["ratio"] = statistics.median(
+                a["packets_per_s"] / b["packets_per_s"]
+                for a, b in zip(
+                    runs[source, streams, "analyser"], runs[source, streams, "bare"], strict=True
+                )
+            )
+            rows.append(row)
+    goals = [
+        {"what": f"net_ring, {row['streams']:,} streams: share of the bare loop",
+         "goal": GOALS[row["streams"]], "measured": row["ratio"],
+         "met": row["ratio"] >= GOALS[row["streams"]]}
+        for row in rows if row["source"] == "ring"
+    ]  # fmt: skip
+    rxonly = statistics.median(one["packets_per_s"] for one in pmd)
+    results = {
+        "machine": machine(),
+        "testpmd_rxonly_net_null": {
+            "packets_per_s": rxonly, "runs": pmd,
+        },
+        "analyser": rows,
+        "goals": goals,
+    }  # fmt: skip
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"testpmd rxonly, net_null: {rxonly:,.0f}/s")
+    for row in rows:
+        print(
+            f"{row['source']:>6} {row['streams']:>7} streams: bare loop "
+            f"{row['bare']['packets_per_s'] / 1e6:6.2f} M/s ({row['bare']['empty_polls']:.0%} of "
+            f"polls empty), analyser {row['analyser']['packets_per_s'] / 1e6:6.2f} M/s "
+            f"({row['analyser']['empty_polls']:.0%}), ratio {row['ratio']:.2f}"
+        )
+    for goal in goals:
+        print(f"{goal['what']}: {goal['measured']:.2f} of {goal['goal']}: "
+              f"{'met' if goal['met'] else 'not met'}")  # fmt: skip
+    print(f"written: {options.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,115 @@
+"""tiercast-tester on a ring that returns its frames, and on two ports that are cabled to each other
+(root)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from ...agent.network import BUILD
+from ...namespaces import Namespaces, command_in
+
+pytestmark = pytest.mark.slow
+
+TESTER = BUILD / "dataplane/tester/tiercast-tester"
+EAL = ["--no-huge", "--no-shconf", "-m", "256", "--no-pci", "--no-telemetry"]
+
+
+@contextmanager
+def running(devices: list[str], *options: str, namespace: str = "") -> Iterator[Any]:
+    names = [device.partition(",")[0] for device in devices]
+    ports = [f"--port={name}=10.0.{i}.2" for i, name in enumerate(names)]
+    command = [str(TESTER), *EAL, *(f"--vdev={d}" for d in devices), "--", *ports, *options]
+    if namespace:
+        command = command_in(namespace, *command)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin and process.stdout
+
+        def ask(**command: Any) -> Any:
+            process.stdin.write(json.dumps(command) + "\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        try:
+            yield ask
+            process.stdin.close()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("frame", [64, 65, 512, 1518])
+def test_a_ring_returns_every_frame(frame: int) -> None:
+    with running(["net_ring0"]) as ask:
+        for rate in (20_000, 0):
+            answer = ask(do="trial", **{"from": 0}, frame=frame, rate=rate, frames=500, wait_s=0.1,
+                         each=True, to=[{"first": "239.192.0.0", "count": 7},
+                                        {"host": "10.0.9.9", "mac": "02:00:00:00:00:09",
+                                         "weight": 3}])  # fmt: skip
+            (port,) = answer["ports"]
+            assert answer["sent"] == port["received"] == 500
+            assert port["duplicates"] == port["reordered"] == 0
+            each = {one["destination"]: one["received"] for one in port["each"]}
+            groups = {f"239.192.0.{i}": 50 for i in range(7)}
+            assert each == groups | {"10.0.9.9": 150}
+            latency = port["latency"]
+            assert latency["count"] == 500
+            assert 0 <= latency["min_ns"] <= latency["mean_ns"] <= latency["max_ns"]
+        # Absolute schedule: 500 frames at 20,000/s never leave sooner.
+        answer = ask(do="trial", **{"from": 0}, frame=frame, rate=20_000, frames=500, wait_s=0,
+                     to=[{"first": "239.192.0.0"}])  # fmt: skip
+        assert answer["last_ns"] - answer["first_ns"] >= 499 / 20_000 * 1e9 - 1e6
+
+
+def test_frames_of_an_earlier_trial_do_not_count() -> None:
+    with running(["net_ring0"]) as ask:
+        one = {"from": 0, "frame": 64, "rate": 0, "wait_s": 0, "to": [{"first": "239.192.0.0"}]}
+        ask(do="trial", frames=300, **one)
+        answer = ask(do="trial", frames=10, **(one | {"wait_s": 0.2}))
+        assert answer["ports"][0]["received"] == 10
+
+
+def test_two_ports_cabled_to_each_other() -> None:
+    namespaces = Namespaces("wire")
+    try:
+        namespaces.join("wire", "end0", "wire", "end1")
+        devices = ["net_af_packet0,iface=end0", "net_af_packet1,iface=end1"]
+        with running(devices, namespace=namespaces["wire"]) as ask:
+            ports = ask(do="ports")["ports"]
+            assert [port["interface"] for port in ports] == ["end0", "end1"]
+            groups = {"first": "239.192.0.0", "count": 4, "source": "10.0.0.2"}
+            change = {"at_s": 0.05, "port": 1, "join": True, "groups": groups}
+            burden = {"from": 1, "rate": 500.0, "to": [{"host": "10.0.0.2",
+                      "mac": ports[0]["mac"]}]}  # fmt: skip
+            answer = ask(do="trial", **{"from": 0}, frame=128, rate=2000, frames=400, wait_s=0.3,
+                         to=[groups], changes=[change], burden=burden)  # fmt: skip
+            assert answer["sent"] == answer["ports"][1]["received"] == 400
+            assert answer["ports"][0]["received"] == 0
+            (at,) = answer["changed_ns"]
+            assert at >= answer["first_ns"]
+            assert ask(do="leave", port=1, groups=groups)["at_ns"] > at
+    finally:
+        namespaces.close()
+
+
+def test_wrong_commands_are_answered_with_their_fault() -> None:
+    with running(["net_ring0"], "--streams=8") as ask:
+        to = [{"first": "239.192.0.0"}]
+        for command, text in [
+            ({"do": "dance"}, "valid: ports, join, leave, trial"),
+            ({}, "do"),
+            ({"do": "trial", "from": 3, "frame": 64, "frames": 1, "to": to}, "port 3"),
+            ({"do": "trial", "from": 0, "frame": 63, "frames": 1, "to": to}, "64 to 9018"),
+            ({"do": "trial", "from": 0, "frame": 64, "frames": 1, "to": []}, "no destination"),
+            ({"do": "join", "port": 0, "groups": {"first": "10.0.0.1"}}, "not a group"),
+            ({"do": "join", "port": 0, "groups": {"first": "239.0.0.0", "count": 9}}, "no room"),
+        ]:
+            assert text in ask(**command)["error"]
+        assert ask(do="trial", **{"from": 0}, frame=64, frames=3, wait_s=0.1, to=to)["sent"] == 3

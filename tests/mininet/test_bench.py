@@ -1,0 +1,167 @@
+"""`tiercast bench` over a device of known properties: a tiercast-switch whose ports have a rate
+(root), and, for the searches, devices that are an equation."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiercast_lab.bench.device_file import DeviceFile, read_device
+from tiercast_lab.bench.suite import TESTS, chosen
+from tiercast_lab.bench.tester import CabledPort
+from tiercast_lab.bench.trials import Bench, Plan, Trial, shares
+
+from ..agent.network import ROOT
+
+
+class Equation:
+    """Stands for tester and device: it loses what is above `capacity`, and the tester offers no
+    more than `most`."""
+
+    def __init__(self, capacity: float, most: float = 1e9):
+        self.capacity, self.most = capacity, most
+        self.ports = [{"mac": "02:00:00:00:00:00"}, {"mac": "02:00:00:00:00:01"}]
+
+    def ask(self, command: dict[str, Any]) -> dict[str, Any]:
+        offered = min(command["rate"] or self.most, self.most)
+        through = min(1.0, self.capacity / offered)
+        received = int(command["frames"] * through)
+        port = {"received": received, "first_ns": 0, "last_ns": 1}
+        return {"rate": offered, "sent": command["frames"], "ports": [port, port]}
+
+
+def bench(equation: Equation, plan: Plan, line_rate: int | None = None) -> Bench:
+    ports = [CabledPort("net_null", f"10.0.{i}.2") for i in range(2)]
+    described = {"ports": [{"device": p.device, "address": p.address} for p in ports]}
+    device = DeviceFile.model_validate(described).model_copy(update={"line_rate": line_rate})
+    return Bench(equation, ports, device, plan)  # type: ignore[arg-type]
+
+
+def search(one: Bench) -> Any:
+    run: Callable[[float], Trial] = lambda rate: one.trial(  # noqa: E731
+        64, rate, [one.host(1)], lambda sent: {1: sent}
+    )
+    return one.search(64, run)
+
+
+@pytest.mark.parametrize("capacity", [1.5, 777, 12_345.6, 987_654])
+def test_a_search_ends_at_the_devices_rate(capacity: float) -> None:
+    found = search(bench(Equation(capacity), Plan((64,), 10.0, resolution=0.01)))
+    assert capacity * 0.98 <= found.rate <= capacity
+    assert found.limit == "device"
+    assert len(found.trials) < 30
+
+
+def test_a_search_says_when_the_tester_or_the_line_was_the_limit() -> None:
+    plan = Plan((64,), 1.0, resolution=0.01)
+    found = search(bench(Equation(1e9, most=50_000), plan))
+    assert found.limit == "tester"
+    assert found.rate == pytest.approx(50_000)
+    found = search(bench(Equation(1e9), plan, line_rate=10_000_000))
+    assert found.limit == "line rate"
+    assert found.rate == pytest.approx(10e6 / 8 / 84)  # frames of 64 bytes and 20 around them
+
+
+def test_a_loss_criterion_lets_frames_be_lost() -> None:
+    plan = Plan((64,), 10.0, loss=0.1, resolution=0.001)
+    assert search(bench(Equation(9000), plan)).rate == pytest.approx(10_000, rel=0.01)
+
+
+def test_frames_in_turn_are_counted_for_each_class() -> None:
+    for sent in range(40):
+        order = [0, 0, 0, 1, 1] * 8
+        assert shares(sent, [3, 2]) == [order[:sent].count(0), order[:sent].count(1)]
+
+
+def test_tests_bring_those_that_they_need() -> None:
+    assert chosen([]) == list(TESTS)
+    assert chosen(["scaled"]) == ["aggregated", "scaled"]
+
+
+def run(tmp_path: Path, device: str, *options: str) -> subprocess.CompletedProcess[str]:
+    file = tmp_path / "device.yaml"
+    file.write_text(device)
+    return subprocess.run(
+        [ROOT / "tiercast", "bench", f"--device={file}", f"--results={tmp_path}", *options],
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[]", "mapping"),
+        ("{}", "either `embedded` or `ports`"),
+        ("embedded: cisco", "embedded"),
+        ("ports: [{device: net_null0, address: 10.0.0.1}]", "at least two"),
+        ("embedded: bmv2\nport_rate: 1Mbit/s", "bmv2"),
+        ("embedded: tiercast-switch\nspeed: 3", "speed"),
+        ("embedded: tiercast-switch\ngroups: {first: 10.0.0.1}", "not all groups"),
+        ("embedded: tiercast-switch\nport_rate: fast", "port_rate"),
+    ],
+)
+def test_faults_of_a_file_are_named(tmp_path: Path, text: str, named: str) -> None:
+    file = tmp_path / "device.yaml"
+    file.write_text(text)
+    with pytest.raises(Exception, match=named):
+        read_device(file)
+
+
+def test_wrong_options_are_named(tmp_path: Path) -> None:
+    device = "embedded: tiercast-switch"
+    for option, named in [
+        ("--sizes=63", "64 to 9000"),
+        ("--only=everything", "aggregated"),
+        ("--trial=soon", "--trial"),
+    ]:
+        done = run(tmp_path, device, option)
+        assert done.returncode == 2, done.stderr
+        assert named in done.stderr
+
+
+@pytest.mark.mininet
+@pytest.mark.alone
+def test_a_switch_of_known_rate(tmp_path: Path) -> None:
+    """Ports of 2 Mbit/s and queues of 10 packets, which any machine can serve: 492 frames of 512
+    bytes a second (the rate counts Ethernet's bytes without FCS, which veths do not have)."""
+    device = "{embedded: tiercast-switch, port_rate: 2Mbit/s, queue: 10p, groups: {count: 4}}"
+    tests = ("throughput", "aggregated", "mixed", "frame-loss", "join-delay", "leave-delay")
+    done = run(tmp_path, device, "--quick", "--sizes=512", "--tries=3", "--trial=500ms", "--json",
+               *(f"--only={one}" for one in tests))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    by_name = {one["name"]: one for one in found["tests"]}
+    rate = 2e6 / 8 / 508
+    # What a trial of half a second may offer more than the rate waits in the queue at its end: ten
+    # packets and the one that is sent.
+    waiting = 2 * (10 + 2)
+    for name, column in (("Throughput", 1), ("Aggregated multicast throughput", 3)):
+        (row,) = by_name[name]["rows"]
+        assert 0.9 * rate <= row[column] <= rate + waiting, row
+        assert "device" in row
+    for row in by_name["Mixed class throughput"]["rows"]:
+        # The second port gets both classes: it is the bottleneck, whatever the share.
+        assert 0.85 * rate <= row[2] <= rate + 1.2 * waiting, row
+    for row in by_name["Frame loss rate"]["rows"]:
+        offered, lost = row[3], float(row[4].split()[0]) / 100
+        assert lost <= max(0.0, 1 - rate / offered) + 0.03, row
+        assert lost >= 1 - (rate + waiting) / offered - 0.03, row
+    joins = by_name["Group join delay"]
+    assert {row[0] for row in joins["rows"]} == {"A", "B"}
+    # The whole change, from report to tree, was seen for every group. A leave may take less than
+    # the gap between two frames.
+    for row in joins["rows"]:
+        assert row[-1] == 0 and 0 < row[3] <= row[6] < 1300, row
+    for row in by_name["Group leave delay"]["rows"]:
+        assert row[-1] == 0 and 0 <= row[3] <= row[6] < 1300, row
+    assert any("tunnels" in one["why"] for one in found["not_measured"])
+    page = Path(found["report"]).read_text()
+    for text in ("RFC 3918, 6.1", "RFC 2544, 26.3", "Not measured", "data:image/png"):
+        assert text in page
+    # Nothing stays behind.
+    there = subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout
+    assert "tcbench" not in there
