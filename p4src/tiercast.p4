@@ -10,6 +10,7 @@
 #include "include/parser.p4"
 #include "lib/codel.p4"
 #include "lib/controller.p4"
+#include "lib/dualpi2.p4"
 #include "lib/equal_paths.p4"
 #include "lib/fates.p4"
 #include "lib/forwarding.p4"
@@ -20,6 +21,7 @@
 #include "lib/pi2.p4"
 #include "lib/pie.p4"
 #include "lib/port_policy.p4"
+#include "lib/queue_class.p4"
 #include "lib/red.p4"
 #include "lib/threshold.p4"
 #include "v1model/aggregation.p4"
@@ -38,6 +40,7 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
     Ipv4Validation() validation;
     IgmpToController() igmp;
     Ipv4Hop() hop;
+    QueueClass() queue_class;
     MulticastForwarding() multicast;
     GroupColumns() group_columns;
     UnicastForwarding() unicast;
@@ -98,6 +101,8 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
                 count(IngressFate.EXPIRED);
                 exit;
             }
+
+            queue_class.apply(hdr.ipv4, standard.priority);
 
             if (hdr.ipv4.dst_addr[31:28] == 14) {  // 224.0.0.0/4
                 bit<16> group;
@@ -167,6 +172,7 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
     Codel() codel;
     Pie() pie;
     Pi2() pi2;
+    DualPi2() dualpi2;
     PacketIn() to_controller;
 
     // Average queue length of each port, as of its last departure: packets with 8 fraction bits;
@@ -198,7 +204,7 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
     @name(".codel_inverse_sqrt")
     register<bit<16>>(PORTS) codel_inverse_sqrt;
 
-    // PIE's and PI2's state of each port (pi_state_t, pie_state_t).
+    // PIE's, PI2's and DualPI2's state of each port (pi_state_t, pie_state_t, dualpi2_waits_t).
     @name(".pi_probability")
     register<bit<32>>(PORTS) pi_probability;
     @name(".pi_delay_us")
@@ -209,6 +215,10 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
     register<bit<32>>(PORTS) pie_burst_us;
     @name(".pie_accumulated")
     register<bit<32>>(PORTS) pie_accumulated;
+    @name(".dualpi2_classic_us")
+    register<bit<32>>(PORTS) dualpi2_classic_us;
+    @name(".dualpi2_l4s_us")
+    register<bit<32>>(PORTS) dualpi2_l4s_us;
 
     // Packets, and bytes of the frames as they came in, by column and fate (lib/fates.p4).
     @name(".egress_fates")
@@ -272,7 +282,8 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
                 codel_count.write(port_index, state.count);
                 codel_last_count.write(port_index, state.last_count);
                 codel_inverse_sqrt.write(port_index, state.inverse_sqrt);
-            } else if (port.policy == Policy.PIE || port.policy == Policy.PI2) {
+            } else if (port.policy == Policy.PIE || port.policy == Policy.PI2 ||
+                       port.policy == Policy.DUALPI2) {
                 bit<32> uniform;
                 random(uniform, 0, 0xffffffff);
                 pi_state_t pi;
@@ -290,8 +301,18 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
                 } else {
                     bit<32> other_uniform;
                     random(other_uniform, 0, 0xffffffff);
-                    pi2.apply(hdr.ipv4, queue, port.idle_us, port.pi2, uniform, other_uniform, pi,
-                              is_marked, is_dropped);
+                    if (port.policy == Policy.PI2) {
+                        pi2.apply(hdr.ipv4, queue, port.idle_us, port.pi2, uniform, other_uniform,
+                                  pi, is_marked, is_dropped);
+                    } else {
+                        dualpi2_waits_t waits;
+                        dualpi2_classic_us.read(waits.classic_us, port_index);
+                        dualpi2_l4s_us.read(waits.l4s_us, port_index);
+                        dualpi2.apply(hdr.ipv4, queue, port.idle_us, port.dualpi2, uniform,
+                                      other_uniform, pi, waits, is_marked, is_dropped);
+                        dualpi2_classic_us.write(port_index, waits.classic_us);
+                        dualpi2_l4s_us.write(port_index, waits.l4s_us);
+                    }
                 }
                 pi_probability.write(port_index, pi.probability);
                 pi_delay_us.write(port_index, pi.delay_us);

@@ -36,6 +36,7 @@ struct Packet {
   std::uint32_t generation = 0;   // times that it was cloned, resubmitted or recirculated
   std::uint32_t queue_bytes = 0;  // bytes that it adds to the queue's length
   std::uint32_t enq_qdepth = 0;
+  std::uint8_t priority = 0;  // set when the packet enters a queue; 0: the lowest
   bool is_written = false;   // the frame already contains its headers, as long as
                              // Image::egress_watch is 0
   bool is_marked = false;    // RED on arrival has decided that the frame gets CE when it leaves
