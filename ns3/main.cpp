@@ -256,7 +256,8 @@ constexpr const char* kHelp =
     "Reads the scenario, first entries and the controller's answers from standard input and "
     "writes\n"
     "records to standard output. Start it by: tiercast run EXPERIMENT --runtime ns3\n"
-    "With --queue-disc it reads a trial of a marking and sends it through a queue disc of ns-3: tiercast\n"
+    "With --queue-disc it reads a trial of a marking and sends it through a queue disc of ns-3: "
+    "tiercast\n"
     "marking starts it beside tiercast-marking.\n";
 
 // The trial on standard input, through ns-3's queue disc.

@@ -69,9 +69,8 @@ class Trial {
           of(item).fate = is_full(why) ? Fate::kQueueFull : Fate::kDroppedEarly;
         }));
     disc_->TraceConnectWithoutContext(
-        "DropAfterDequeue", ns3::Callback<void, Item, const char*>([this](Item item, const char*) {
-          begin(item, Fate::kDropped);
-        }));
+        "DropAfterDequeue", ns3::Callback<void, Item, const char*>(
+                                [this](Item item, const char*) { begin(item, Fate::kDropped); }));
     disc_->TraceConnectWithoutContext(
         "Mark", ns3::Callback<void, Item, const char*>(
                     [this](Item item, const char*) { of(item).fate = Fate::kMarked; }));
@@ -116,8 +115,7 @@ class Trial {
     header.SetEcn(static_cast<ns3::Ipv4Header::EcnType>(as.ecn()));
     const auto packet = ns3::Create<ns3::Packet>(as.packet_bytes() - header.GetSerializedSize());
     if (records_.size() == 1) first_uid_ = packet->GetUid();
-    disc_->Enqueue(
-        ns3::Create<ns3::Ipv4QueueDiscItem>(packet, ns3::Mac48Address(), kIpv4, header));
+    disc_->Enqueue(ns3::Create<ns3::Ipv4QueueDiscItem>(packet, ns3::Mac48Address(), kIpv4, header));
     if (!busy_) send();
   }
 

@@ -1,6 +1,5 @@
-// A trial of `tiercast marking` (dataplane/marking) through a queue disc of ns-3: the same packets, a
-// link of the same rate.
-// SPDX-License-Identifier: GPL-2.0-only
+// A trial of `tiercast marking` (dataplane/marking) through a queue disc of ns-3: the same packets,
+// a link of the same rate. SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 
 #include <functional>

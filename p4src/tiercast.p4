@@ -102,7 +102,9 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
                 exit;
             }
 
-            queue_class.apply(hdr.ipv4, standard.priority);
+            if (is_l4s(hdr.ipv4.ecn)) {
+                queue_class.apply(hdr.ipv4, standard.priority);
+            }
 
             if (hdr.ipv4.dst_addr[31:28] == 14) {  // 224.0.0.0/4
                 bit<16> group;
@@ -228,6 +230,20 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
         egress_fates.count(egress_cell(fate, meta.first_column, standard.egress_port));
     }
 
+    action read_pi(out pi_state_t pi) {
+        bit<32> port_index = (bit<32>)standard.egress_port;
+        pi_probability.read(pi.probability, port_index);
+        pi_delay_us.read(pi.delay_us, port_index);
+        pi_updated_us.read(pi.updated_us, port_index);
+    }
+
+    action write_pi(in pi_state_t pi) {
+        bit<32> port_index = (bit<32>)standard.egress_port;
+        pi_probability.write(port_index, pi.probability);
+        pi_delay_us.write(port_index, pi.delay_us);
+        pi_updated_us.write(port_index, pi.updated_us);
+    }
+
     apply {
         if (standard.instance_type == INGRESS_CLONE) {
             recirculate_preserving_field_list(SUMMARY_FIELDS);
@@ -282,41 +298,44 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
                 codel_count.write(port_index, state.count);
                 codel_last_count.write(port_index, state.last_count);
                 codel_inverse_sqrt.write(port_index, state.inverse_sqrt);
-            } else if (port.policy == Policy.PIE || port.policy == Policy.PI2 ||
-                       port.policy == Policy.DUALPI2) {
+            } else if (port.policy == Policy.PIE) {
                 bit<32> uniform;
                 random(uniform, 0, 0xffffffff);
                 pi_state_t pi;
-                pi_probability.read(pi.probability, port_index);
-                pi_delay_us.read(pi.delay_us, port_index);
-                pi_updated_us.read(pi.updated_us, port_index);
-                if (port.policy == Policy.PIE) {
-                    pie_state_t state;
-                    pie_burst_us.read(state.burst_us, port_index);
-                    pie_accumulated.read(state.accumulated, port_index);
-                    pie.apply(hdr.ipv4, queue, port.idle_us, port.pie, uniform, pi, state,
-                              is_marked, is_dropped);
-                    pie_burst_us.write(port_index, state.burst_us);
-                    pie_accumulated.write(port_index, state.accumulated);
-                } else {
-                    bit<32> other_uniform;
-                    random(other_uniform, 0, 0xffffffff);
-                    if (port.policy == Policy.PI2) {
-                        pi2.apply(hdr.ipv4, queue, port.idle_us, port.pi2, uniform, other_uniform,
-                                  pi, is_marked, is_dropped);
-                    } else {
-                        dualpi2_waits_t waits;
-                        dualpi2_classic_us.read(waits.classic_us, port_index);
-                        dualpi2_l4s_us.read(waits.l4s_us, port_index);
-                        dualpi2.apply(hdr.ipv4, queue, port.idle_us, port.dualpi2, uniform,
-                                      other_uniform, pi, waits, is_marked, is_dropped);
-                        dualpi2_classic_us.write(port_index, waits.classic_us);
-                        dualpi2_l4s_us.write(port_index, waits.l4s_us);
-                    }
-                }
-                pi_probability.write(port_index, pi.probability);
-                pi_delay_us.write(port_index, pi.delay_us);
-                pi_updated_us.write(port_index, pi.updated_us);
+                read_pi(pi);
+                pie_state_t state;
+                pie_burst_us.read(state.burst_us, port_index);
+                pie_accumulated.read(state.accumulated, port_index);
+                pie.apply(hdr.ipv4, queue, port.idle_us, port.pie, uniform, pi, state,
+                          is_marked, is_dropped);
+                pie_burst_us.write(port_index, state.burst_us);
+                pie_accumulated.write(port_index, state.accumulated);
+                write_pi(pi);
+            } else if (port.policy == Policy.PI2) {
+                bit<32> uniform;
+                random(uniform, 0, 0xffffffff);
+                bit<32> other_uniform;
+                random(other_uniform, 0, 0xffffffff);
+                pi_state_t pi;
+                read_pi(pi);
+                pi2.apply(hdr.ipv4, queue, port.idle_us, port.pi2, uniform, other_uniform, pi,
+                          is_marked, is_dropped);
+                write_pi(pi);
+            } else if (port.policy == Policy.DUALPI2) {
+                bit<32> uniform;
+                random(uniform, 0, 0xffffffff);
+                bit<32> other_uniform;
+                random(other_uniform, 0, 0xffffffff);
+                pi_state_t pi;
+                read_pi(pi);
+                dualpi2_waits_t waits;
+                dualpi2_classic_us.read(waits.classic_us, port_index);
+                dualpi2_l4s_us.read(waits.l4s_us, port_index);
+                dualpi2.apply(hdr.ipv4, queue, port.idle_us, port.dualpi2, uniform, other_uniform,
+                              pi, waits, is_marked, is_dropped);
+                dualpi2_classic_us.write(port_index, waits.classic_us);
+                dualpi2_l4s_us.write(port_index, waits.l4s_us);
+                write_pi(pi);
             }
             avg_queue.write(port_index, average);
 

@@ -102,8 +102,11 @@ control PsaIngress(inout psa_headers_t hdr, inout psa_metadata_t meta,
         }
         if (!expired) {
             bit<3> priority = 0;
-            queue_class.apply(hdr.ipv4, priority);
-            out_standard.class_of_service = (ClassOfService_t)(ClassOfServiceUint_t)(bit<8>)priority;
+            if (is_l4s(hdr.ipv4.ecn)) {
+                queue_class.apply(hdr.ipv4, priority);
+                out_standard.class_of_service =
+                    (ClassOfService_t)(ClassOfServiceUint_t)(bit<8>)priority;
+            }
             bool found;
             if (hdr.ipv4.dst_addr[31:28] == 14) {  // 224.0.0.0/4
                 bit<16> group;

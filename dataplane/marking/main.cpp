@@ -42,10 +42,10 @@ int main(int argc, char** argv) {
     if (!status.ok()) {
       throw std::invalid_argument("trial: " + std::string(status.message()));
     }
-    marking::run(trial, [](const marking::PacketRecord& record,
-                          std::span<const std::uint64_t> values) {
-      marking::write_record(stdout, record, values);
-    });
+    marking::run(trial,
+                 [](const marking::PacketRecord& record, std::span<const std::uint64_t> values) {
+                   marking::write_record(stdout, record, values);
+                 });
     return std::fflush(stdout) == 0 ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tiercast-marking: %s\n", error.what());

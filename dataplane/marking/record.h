@@ -20,8 +20,8 @@ enum class Fate : std::uint8_t {
 struct PacketRecord {
   std::int64_t arrival_ns = 0;
   std::int64_t wait_ns = -1;  // until its service began, or would have; -1: it never came to that
-  std::uint32_t found = 0;    // packets that waited in its queue when it came, the one in service not
-                              // counted
+  std::uint32_t found = 0;  // packets that waited in its queue when it came, the one in service not
+                            // counted
   std::uint32_t left_behind = 0;  // that waited there when its service began
   std::uint16_t traffic_class = 0;
   Fate fate = Fate::kElsewhere;

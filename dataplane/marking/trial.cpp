@@ -29,8 +29,8 @@ void put(Frame& frame, std::uint64_t value, unsigned bytes) {
 
 constexpr std::size_t kQueues = 2;  // at most (engine::PriorityQueues)
 
-// The queue of a frame on a port with two: a program with QueueClass (p4src/lib/queue_class.p4) sends
-// ECT(1) and CE into the second.
+// The queue of a frame on a port with two: a program with QueueClass (p4src/lib/queue_class.p4)
+// sends ECT(1) and CE into the second.
 std::uint32_t queue_of(std::span<const std::byte> frame) {
   return frame.size() > kTosAt ? std::to_integer<std::uint32_t>(frame[kTosAt]) & 1 : 0;
 }
@@ -185,7 +185,7 @@ class Trial : public engine::Output {
   }
 
   struct Queue {
-    std::deque<std::uint64_t> waiting;           // numbers of packets
+    std::deque<std::uint64_t> waiting;      // numbers of packets
     std::uint64_t served = 0, dropped = 0;  // of the packets so far, by egress
   };
 
@@ -239,11 +239,11 @@ class Trial : public engine::Output {
   const bool two_queues_;
   engine::Switch switch_;
   engine::PortConfig config_;
-  std::vector<Frame> frames_;  // by class
+  std::vector<Frame> frames_;              // by class
   std::vector<Packet> packets_;            // the last ones, by identification
   std::uint64_t oldest_ = 0, newest_ = 0;  // numbers of packets
   std::array<Queue, kQueues> queues_;
-  std::vector<std::uint64_t> values_;      // of the registers now
+  std::vector<std::uint64_t> values_;  // of the registers now
   std::int64_t now_ = 0;
 };
 
@@ -251,7 +251,8 @@ class Trial : public engine::Output {
 
 void run(const v1::MarkingTrial& trial, const Record& record) {
   if (trial.port().fair_queueing()) {
-    throw std::invalid_argument("trial: port: fair_queueing; valid: a queue in order, or two by priority");
+    throw std::invalid_argument(
+        "trial: port: fair_queueing; valid: a queue in order, or two by priority");
   }
   if (trial.has_queue_disc()) {
     throw std::invalid_argument("trial: queue_disc; valid: none, it is tiercast-ns3's");

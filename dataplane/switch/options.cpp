@@ -132,7 +132,8 @@ void parse_scheduling(std::string_view value, engine::PortConfig& link) {
   const auto [stop, error] = std::from_chars(share.data() + 1, end, link.priority->low_share);
   if (share[0] != ':' || error != std::errc() || stop != end) {
     throw OptionError(fmt::format(
-        "'{}' is no share; valid: priority:SHARE, 0 or more, below 1, such as priority:0.1", value));
+        "'{}' is no share; valid: priority:SHARE, 0 or more, below 1, such as priority:0.1",
+        value));
   }
   const std::string wrong = engine::PriorityQueues::wrong(link.priority, false);
   if (!wrong.empty()) throw OptionError(wrong);

@@ -11,6 +11,7 @@ bool is_l4s(in bit<2> ecn) {
     return ecn[0:0] == 1;
 }
 
+// For packets of L4S, so that others pay nothing.
 control QueueClass(in ipv4_t ipv4, inout bit<3> priority) {
     // Queues of higher priorities are served first.
     @name(".set_priority")
@@ -28,9 +29,7 @@ control QueueClass(in ipv4_t ipv4, inout bit<3> priority) {
     }
 
     apply {
-        if (is_l4s(ipv4.ecn)) {
-            queue_class.apply();
-        }
+        queue_class.apply();
     }
 }
 

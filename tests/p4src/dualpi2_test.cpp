@@ -50,11 +50,12 @@ class DualPi2 : public SwitchTest {
   double updated(double p, double previous_delay, std::int64_t delay_us, std::uint8_t ecn) {
     bench.finish();
     bench.advance(100 * kMillisecond);
-    bench.two_queues(kPort, 8e6, 0);  // a byte each us
+    bench.two_queues(kPort, 8e6, 0);        // a byte each us
     set(0, 0, bench.now() / kMicrosecond);  // the first one is not dropped
     bench.receive(1, packet(kNotEct, 0, static_cast<std::size_t>(delay_us)));
     bench.receive(1, packet(ecn));
-    for (const char* wait : {"dualpi2_classic_us", "dualpi2_l4s_us"}) bench.set_cell(wait, kPort, 0);
+    for (const char* wait : {"dualpi2_classic_us", "dualpi2_l4s_us"})
+      bench.set_cell(wait, kPort, 0);
     set(p, previous_delay, bench.now() / kMicrosecond + delay_us - kPeriodUs);
     bench.advance(delay_us * kMicrosecond);
     return probability();
@@ -99,20 +100,20 @@ TEST_F(DualPi2, UpdatesAsTheRfc) {
     double next;
   };
   const Vector vectors[] = {
-      {0.00, 0, 20'000, 0.0648},      // 0.16 * 0.005 + 3.2 * 0.020
-      {0.0648, 20, 25'000, 0.0824},   // + 0.16 * 0.010 + 3.2 * 0.005
-      {0.0824, 25, 10'000, 0.0336},   // - 0.16 * 0.005 - 3.2 * 0.015
-      {0.0336, 10, 5'000, 0.0160},    // - 0.16 * 0.010 - 3.2 * 0.005
-      {0.0160, 5, 2'000, 0.00432},    // - 0.16 * 0.013 - 3.2 * 0.003
-      {0.0010, 5, 2'000, 0.0},        // never below 0
-      {0.5000, 15, 15'000, 0.5},      // at the target nothing changes
-      {0.9500, 10, 40'000, 1.0},      // never above 1
+      {0.00, 0, 20'000, 0.0648},     // 0.16 * 0.005 + 3.2 * 0.020
+      {0.0648, 20, 25'000, 0.0824},  // + 0.16 * 0.010 + 3.2 * 0.005
+      {0.0824, 25, 10'000, 0.0336},  // - 0.16 * 0.005 - 3.2 * 0.015
+      {0.0336, 10, 5'000, 0.0160},   // - 0.16 * 0.010 - 3.2 * 0.005
+      {0.0160, 5, 2'000, 0.00432},   // - 0.16 * 0.013 - 3.2 * 0.003
+      {0.0010, 5, 2'000, 0.0},       // never below 0
+      {0.5000, 15, 15'000, 0.5},     // at the target nothing changes
+      {0.9500, 10, 40'000, 1.0},     // never above 1
   };
   bench.dualpi2(kPort, {});
   for (const Vector& v : vectors) {
     for (const std::uint8_t ecn : {kNotEct, kEct1}) {
-      // alpha and beta are whole units for each us: alpha 687 of 687.2, so a product is off by 3e-4 of
-      // itself at most.
+      // alpha and beta are whole units for each us: alpha 687 of 687.2, so a product is off by 3e-4
+      // of itself at most.
       EXPECT_NEAR(updated(v.p, v.previous_ms / 1e3, v.delay_us, ecn), v.next, 2e-5)
           << v.p << " " << v.previous_ms << " " << v.delay_us;
     }
@@ -146,8 +147,8 @@ TEST_F(DualPi2, OverloadDropsWhatItMarked) {
   }
 }
 
-// laqm(): 0 up to minTh, 1 from maxTh on, linear between, and 0 where no more than Th_len packets are
-// left in the L queue.
+// laqm(): 0 up to minTh, 1 from maxTh on, linear between, and 0 where no more than Th_len packets
+// are left in the L queue.
 TEST_F(DualPi2, TheRampIsOfTheWait) {
   constexpr int kTimes = 400;
   bench.dualpi2(kPort, {.ramp_us = 2000, .range_us = 4000, .ramp_depth = 1});
@@ -161,10 +162,12 @@ TEST_F(DualPi2, TheRampIsOfTheWait) {
     // They wait for 0, 1, ... 7 ms.
     for (std::uint16_t i = 0; i < 8; ++i) bench.receive(1, packet(kEct1, i));
     bench.finish();
-    for (const Sent& sent : bench.sent()) marked[identification(sent.frame)] += ecn(sent.frame) == kCe;
+    for (const Sent& sent : bench.sent())
+      marked[identification(sent.frame)] += ecn(sent.frame) == kCe;
   }
   EXPECT_EQ(marked[0] + marked[1] + marked[2], 0);
-  for (const int ms : {3, 4, 5}) expect_share(marked[static_cast<std::size_t>(ms)] / double{kTimes}, (ms - 2) / 4.0, kTimes);
+  for (const int ms : {3, 4, 5})
+    expect_share(marked[static_cast<std::size_t>(ms)] / double{kTimes}, (ms - 2) / 4.0, kTimes);
   // Packets 6 and 7 waited too long, but leave one and none behind.
   EXPECT_EQ(marked[6] + marked[7], 0);
   bench.dualpi2(kPort, {.ramp_us = 2000, .range_us = 0, .ramp_depth = 0});  // a step
@@ -184,10 +187,10 @@ struct Offered {
   std::uint8_t ecn;
 };
 
-// Classic and L4S packets, all marked and none dropped, at a load that rises and falls. The test knows
-// when each packet came and left, so it knows how long the first packet of each queue had waited at
-// any time: cq.time() and lq.time() of dualpi2_update() in A.2, at the end of each period. The
-// program knows the waits of the packets that departed.
+// Classic and L4S packets, all marked and none dropped, at a load that rises and falls. The test
+// knows when each packet came and left, so it knows how long the first packet of each queue had
+// waited at any time: cq.time() and lq.time() of dualpi2_update() in A.2, at the end of each
+// period. The program knows the waits of the packets that departed.
 TEST_F(DualPi2, FollowsTheLongerOfTheQueuesDelays) {
   constexpr std::int64_t kService = kMillisecond;
   bench.dualpi2(kPort, {});
@@ -203,7 +206,8 @@ TEST_F(DualPi2, FollowsTheLongerOfTheQueuesDelays) {
     offered.push_back({.time_ns = now, .ecn = draw(random, 4) == 0 ? kEct1 : kEct0});
   }
   for (std::size_t i = 0; i < offered.size(); ++i) {
-    while (static_cast<std::int64_t>(seen.size() + 1) * kPeriodUs * kMicrosecond <= offered[i].time_ns) {
+    while (static_cast<std::int64_t>(seen.size() + 1) * kPeriodUs * kMicrosecond <=
+           offered[i].time_ns) {
       bench.advance_to(static_cast<std::int64_t>(seen.size() + 1) * kPeriodUs * kMicrosecond - 1);
       seen.push_back(probability());
     }
@@ -224,7 +228,9 @@ TEST_F(DualPi2, FollowsTheLongerOfTheQueuesDelays) {
   for (std::size_t period = 1; period < seen.size(); ++period) {
     const std::int64_t at = static_cast<std::int64_t>(period) * kPeriodUs * kMicrosecond;
     std::int64_t classic = 0, l4s = 0;
-    for (; first < offered.size() && offered[first].time_ns + offered[first].wait_ns < at; ++first) {}
+    for (; first < offered.size() && offered[first].time_ns + offered[first].wait_ns < at;
+         ++first) {
+    }
     for (std::size_t i = first; i < offered.size() && offered[i].time_ns < at; ++i) {
       if (offered[i].time_ns + offered[i].wait_ns < at) continue;  // has left
       std::int64_t& age = is_l4s(offered[i].ecn) ? l4s : classic;
@@ -242,9 +248,9 @@ TEST_F(DualPi2, FollowsTheLongerOfTheQueuesDelays) {
             << worst << "\n";
   EXPECT_GT(largest, 0.1);
   EXPECT_LT(largest, 0.5);  // no overload, so nothing was dropped
-  // An error of a delay counts with beta, 3.2 a second, and once, since the next update subtracts it. The
-  // program's are a service time of 1 ms as a rule; what it knows of a queue is a period old at most,
-  // in which that queue's delay changes by as much at most.
+  // An error of a delay counts with beta, 3.2 a second, and once, since the next update subtracts
+  // it. The program's are a service time of 1 ms as a rule; what it knows of a queue is a period
+  // old at most, in which that queue's delay changes by as much at most.
   EXPECT_LT(typical, 3.2 * 0.001);
   EXPECT_LT(worst, 3.2 * 1e-6 * kPeriodUs);
 }

@@ -26,7 +26,8 @@ struct RedConfig {
 
 // Two queues, one of which is served first (priority_queues.h).
 struct PriorityConfig {
-  double low_share = 0;  // of the bytes sent while both queues wait, for priority 0; below 1. 0: none
+  double low_share =
+      0;  // of the bytes sent while both queues wait, for priority 0; below 1. 0: none
   bool operator==(const PriorityConfig&) const = default;
 };
 
@@ -66,8 +67,8 @@ struct PortConfig {
   std::int64_t rx_delay_ns = 0;     // delays frames received on this port, before ingress
   bool fair_queueing = false;       // one queue per flow, served in turn (fair_queue.h); the limits
                                     // of packets and bytes then apply to each flow
-  std::optional<PriorityConfig> priority = std::nullopt;  // not with fair_queueing; the limits apply
-                                                          // to both queues together
+  std::optional<PriorityConfig> priority = std::nullopt;  // not with fair_queueing; the limits
+                                                          // apply to both queues together
   std::optional<RedConfig> red = std::nullopt;  // for all flows together; no effect without a rate
   WireConfig wire{};                            // away from this port, after the queue
   WireConfig rx_wire{};                         // towards this port, before ingress

@@ -46,7 +46,7 @@ class PriorityQueues final : public QueueDiscipline {
   std::uint32_t next() const;
 
   std::array<Queue, 2> queues_;
-  double low_per_high_;   // bytes of the lower queue for each of the higher one
+  double low_per_high_;    // bytes of the lower queue for each of the higher one
   double low_credit_ = 0;  // bytes that the lower queue may send while the higher one waits
 };
 

@@ -111,8 +111,8 @@ void TrafficManager::set(std::uint32_t index, const PortConfig& config, std::int
     port.remainder = 0;
   }
   port.rate = rate;
-  const bool other_queues = config.fair_queueing != port.config.fair_queueing ||
-                            config.priority != port.config.priority;
+  const bool other_queues =
+      config.fair_queueing != port.config.fair_queueing || config.priority != port.config.priority;
   port.config = config;
   if (other_queues) set_queues(port);
   set_red(index, config.red);
@@ -270,15 +270,16 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
     return lose_unserved(index, packet);
   }
   const bool idle = port.in_service == nullptr && port.none_waits() && !port.in_egress;
-  const std::uint32_t queue = port.queues == nullptr ? 0 : port.queues->queue_of(*packet);
-  if (port.queues != nullptr) packet->enq_qdepth = port.queues->depth(queue);
+  std::uint32_t queue = 0;
+  QueueDiscipline::Length limited{stats.queue_packets, stats.queue_bytes};
+  if (port.queues != nullptr) [[unlikely]] {
+    queue = port.queues->queue_of(*packet);
+    packet->enq_qdepth = port.queues->depth(queue);
+    limited = port.queues->limited(queue);
+  }
   const bool passes = port.red == nullptr || pass_red(port, *packet, idle, now_ns);
   if (!idle) {
     const PortConfig& c = port.config;
-    const QueueDiscipline::Length limited =
-        port.queues == nullptr
-            ? QueueDiscipline::Length{stats.queue_packets, stats.queue_bytes}
-            : port.queues->limited(queue);
     if ((c.queue_packets != 0 && limited.packets >= c.queue_packets) ||
         (c.queue_bytes != 0 && limited.bytes + packet->queue_bytes > c.queue_bytes)) {
       ++counts.dropped;
@@ -326,12 +327,13 @@ void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
   while (port.in_service == nullptr && !port.none_waits()) {
     Packet* packet = port.take_waiting();
     take_from_queue(port, *packet);
+    std::uint32_t waiting = port.stats.queue_packets;
+    if (port.queues != nullptr) [[unlikely]] {
+      waiting = port.queues->depth(port.queues->queue_of(*packet));
+    }
     ++port.labels.of(packet->label).served;
     port.in_egress = true;
     const bool had_ce = has_ce(packet->buffer->frame());
-    const std::uint32_t waiting = port.queues == nullptr
-                                      ? port.stats.queue_packets
-                                      : port.queues->depth(port.queues->queue_of(*packet));
     const bool leaves = client_.egress(index, *packet, waiting, now_ns);
     port.in_egress = false;
     if (!leaves) {

@@ -1,11 +1,11 @@
 // The ports' queues, links and wires, in virtual time.
 //
-// A port is a drop-tail FIFO, a fair queue or two queues by priority, a link with a rate, and a wire with a propagation
-// delay. RED may drop a packet when it arrives, or decide to mark it. A packet that finds the link
-// idle is served at once and never counts as waiting. The egress pipeline runs when a packet's
-// service starts; the bytes that egress leaves determine the service time: (frame + overhead) * 8 /
-// rate. Service times add up without rounding: an instant is whole nanoseconds plus a remainder in
-// units of 1/rate nanoseconds.
+// A port is a drop-tail FIFO, a fair queue or two queues by priority, a link with a rate, and a
+// wire with a propagation delay. RED may drop a packet when it arrives, or decide to mark it. A
+// packet that finds the link idle is served at once and never counts as waiting. The egress
+// pipeline runs when a packet's service starts; the bytes that egress leaves determine the service
+// time: (frame + overhead) * 8 / rate. Service times add up without rounding: an instant is whole
+// nanoseconds plus a remainder in units of 1/rate nanoseconds.
 #pragma once
 
 #include <algorithm>
@@ -38,9 +38,9 @@ class TrafficManager {
   class Client {
    public:
     virtual ~Client() = default;
-    // The packet's service starts at now_ns, with `waiting` packets behind it in its queue. Return true if
-    // packet.buffer is the frame to send. Return false if nothing is to be sent: the packet goes
-    // back to the pool, and the link stays idle.
+    // The packet's service starts at now_ns, with `waiting` packets behind it in its queue. Return
+    // true if packet.buffer is the frame to send. Return false if nothing is to be sent: the packet
+    // goes back to the pool, and the link stays idle.
     virtual bool egress(std::uint32_t port, Packet& packet, std::uint32_t waiting,
                         std::int64_t now_ns) = 0;
     // A frame leaves the wire at packet.time_ns.
@@ -100,7 +100,7 @@ class TrafficManager {
     PacketList waiting;
     Wire wire, arriving;
     bool delays_arrivals = false;
-    bool impaired = false;  // either wire is
+    bool impaired = false;                    // either wire is
     std::unique_ptr<QueueDiscipline> queues;  // hold the waiting packets instead of `waiting`
     std::unique_ptr<Red> red;
     Packet* in_service = nullptr;

@@ -105,7 +105,8 @@ TEST_F(TwoQueues, TheLowerQueueHasItsShareOfBytes) {
     std::mt19937 random(7);
     std::uniform_int_distribution<std::size_t> size(100, 1500);
     for (int i = 0; i < 4000; ++i) {
-      one.receive(1, Asked{.priority = static_cast<std::uint32_t>(i % 2), .bytes = size(random)}.frame());
+      one.receive(
+          1, Asked{.priority = static_cast<std::uint32_t>(i % 2), .bytes = size(random)}.frame());
     }
     one.sw.advance(1'000'000'000);  // 1000 of the 3200 kB: neither queue is empty yet
     double low = 0, all = 0;
@@ -229,7 +230,9 @@ TEST_F(TwoQueues, BalanceAtAnyInstant) {
     bench.sw.advance(bench.now += below(2) * kMillisecond);
     if (below(50) == 0) change();
     const std::uint32_t label = below(6);
-    send({.label = label, .priority = below(3), .drop = below(5) == 0 ? 1u : 0u,
+    send({.label = label,
+          .priority = below(3),
+          .drop = below(5) == 0 ? 1u : 0u,
           .bytes = 100 + below(1400)});
     ++entered[label];
     std::uint64_t waiting = 0;

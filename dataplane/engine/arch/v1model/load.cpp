@@ -56,8 +56,7 @@ void V1model::find_metadata(const Compiler& compiler, Image& image) const {
   }
   image.verdict = {m->egress_spec.cell, m->mcast_grp.cell};
   image.checksum_error_cell = m->checksum_error.cell;
-  image.read_behind = {m->egress_spec, m->mcast_grp, m->egress_rid, m->instance_type,
-                       m->priority};
+  image.read_behind = {m->egress_spec, m->mcast_grp, m->egress_rid, m->instance_type, m->priority};
   image.fields = std::move(m);
 }
 
