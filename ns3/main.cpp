@@ -4,6 +4,7 @@
 // Standard input: the scenario, the switches' first entries, and then an answer to each question,
 // one line each. Standard output: records and questions. docs/ns3.md describes both; `tiercast run
 // --runtime ns3` starts this program.
+#include <google/protobuf/util/json_util.h>
 #include <ns3/rng-seed-manager.h>
 #include <ns3/simulator.h>
 
@@ -13,12 +14,14 @@
 #include <iostream>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "dataplane/engine/api/program.h"
 #include "ns3/agents.h"
 #include "ns3/control_link.h"
+#include "ns3/queue_disc_trial.h"
 #include "ns3/records.h"
 #include "ns3/scenario.h"
 #include "ns3/tcp_flows.h"
@@ -252,7 +255,23 @@ constexpr const char* kHelp =
     "tiercast-ns3: one experiment in virtual time, over ns-3.\n"
     "Reads the scenario, first entries and the controller's answers from standard input and "
     "writes\n"
-    "records to standard output. Start it by: tiercast run EXPERIMENT --runtime ns3\n";
+    "records to standard output. Start it by: tiercast run EXPERIMENT --runtime ns3\n"
+    "With --queue-disc it reads a trial of a marking and sends it through a queue disc of ns-3: "
+    "tiercast\n"
+    "marking starts it beside tiercast-marking.\n";
+
+// The trial on standard input, through ns-3's queue disc.
+void run_trial() {
+  std::string line;
+  std::getline(std::cin, line);
+  v1::MarkingTrial trial;
+  const auto status = google::protobuf::util::JsonStringToMessage(line, &trial);
+  if (!status.ok()) throw ConfigError("trial: " + std::string(status.message()));
+  run_queue_disc(trial, [](const marking::PacketRecord& record) {
+    marking::write_record(stdout, record, {});
+  });
+  if (std::fflush(stdout) != 0) throw std::runtime_error("standard output was closed");
+}
 
 }  // namespace
 
@@ -263,12 +282,18 @@ int main(int argc, char** argv) {
       std::puts("tiercast-ns3 " TIERCAST_VERSION);
       return 0;
     }
-    const bool wanted = argument == "--help";
-    std::fputs(kHelp, wanted ? stdout : stderr);
-    return wanted ? 0 : 2;
+    if (argument != "--queue-disc") {
+      const bool wanted = argument == "--help";
+      std::fputs(kHelp, wanted ? stdout : stderr);
+      return wanted ? 0 : 2;
+    }
   }
   std::ios::sync_with_stdio(false);
   try {
+    if (argc > 1) {
+      run_trial();
+      return 0;
+    }
     std::string line;
     std::getline(std::cin, line);
     v1::Scenario scenario = parse_scenario(line);

@@ -425,8 +425,9 @@ class TcpFlows::Flow {
     socket->SetNode(at.node());
     socket->SetTcp(tcp);
     socket->SetRtt(ns3::CreateObject<ns3::RttMeanDeviation>());
-    socket->SetCongestionControlAlgorithm(
-        congestion_control(spec_.congestion(), most_, sender_.whole_packets()));
+    const auto control = congestion_control(spec_.congestion(), most_, sender_.whole_packets());
+    if (spec_.l4s()) control->SetAttribute("UseEct0", ns3::BooleanValue(false));
+    socket->SetCongestionControlAlgorithm(control);
     if (sender_.rate_reduction()) {
       socket->SetRecoveryAlgorithm(ns3::CreateObject<ns3::TcpPrrRecovery>());
     } else {

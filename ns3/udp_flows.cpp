@@ -52,7 +52,7 @@ class UdpFlows::Source {
     flow_.source = host_.address;
     flow_.destination = to.address;
     flow_.source_port = flow_.destination_port = static_cast<std::uint16_t>(spec.port());
-    if (spec.ecn()) flow_.ecn = wire::Ecn::kEct0;
+    if (spec.ecn()) flow_.ecn = spec.l4s() ? wire::Ecn::kEct1 : wire::Ecn::kEct0;
     frame_.resize(wire::kEthernetBytes + spec.packet_size());
     call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns()), &Source::begin, this);
   }

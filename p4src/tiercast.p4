@@ -10,6 +10,7 @@
 #include "include/parser.p4"
 #include "lib/codel.p4"
 #include "lib/controller.p4"
+#include "lib/dualpi2.p4"
 #include "lib/equal_paths.p4"
 #include "lib/fates.p4"
 #include "lib/forwarding.p4"
@@ -20,6 +21,7 @@
 #include "lib/pi2.p4"
 #include "lib/pie.p4"
 #include "lib/port_policy.p4"
+#include "lib/queue_class.p4"
 #include "lib/red.p4"
 #include "lib/threshold.p4"
 #include "v1model/aggregation.p4"
@@ -38,6 +40,7 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
     Ipv4Validation() validation;
     IgmpToController() igmp;
     Ipv4Hop() hop;
+    QueueClass() queue_class;
     MulticastForwarding() multicast;
     GroupColumns() group_columns;
     UnicastForwarding() unicast;
@@ -97,6 +100,10 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
             if (expired) {
                 count(IngressFate.EXPIRED);
                 exit;
+            }
+
+            if (is_l4s(hdr.ipv4.ecn)) {
+                queue_class.apply(hdr.ipv4, standard.priority);
             }
 
             if (hdr.ipv4.dst_addr[31:28] == 14) {  // 224.0.0.0/4
@@ -167,6 +174,7 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
     Codel() codel;
     Pie() pie;
     Pi2() pi2;
+    DualPi2() dualpi2;
     PacketIn() to_controller;
 
     // Average queue length of each port, as of its last departure: packets with 8 fraction bits;
@@ -198,7 +206,7 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
     @name(".codel_inverse_sqrt")
     register<bit<16>>(PORTS) codel_inverse_sqrt;
 
-    // PIE's and PI2's state of each port (pi_state_t, pie_state_t).
+    // PIE's, PI2's and DualPI2's state of each port (pi_state_t, pie_state_t, dualpi2_waits_t).
     @name(".pi_probability")
     register<bit<32>>(PORTS) pi_probability;
     @name(".pi_delay_us")
@@ -209,6 +217,10 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
     register<bit<32>>(PORTS) pie_burst_us;
     @name(".pie_accumulated")
     register<bit<32>>(PORTS) pie_accumulated;
+    @name(".dualpi2_classic_us")
+    register<bit<32>>(PORTS) dualpi2_classic_us;
+    @name(".dualpi2_l4s_us")
+    register<bit<32>>(PORTS) dualpi2_l4s_us;
 
     // Packets, and bytes of the frames as they came in, by column and fate (lib/fates.p4).
     @name(".egress_fates")
@@ -216,6 +228,20 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
 
     action count(in EgressFate fate) {
         egress_fates.count(egress_cell(fate, meta.first_column, standard.egress_port));
+    }
+
+    action read_pi(out pi_state_t pi) {
+        bit<32> port_index = (bit<32>)standard.egress_port;
+        pi_probability.read(pi.probability, port_index);
+        pi_delay_us.read(pi.delay_us, port_index);
+        pi_updated_us.read(pi.updated_us, port_index);
+    }
+
+    action write_pi(in pi_state_t pi) {
+        bit<32> port_index = (bit<32>)standard.egress_port;
+        pi_probability.write(port_index, pi.probability);
+        pi_delay_us.write(port_index, pi.delay_us);
+        pi_updated_us.write(port_index, pi.updated_us);
     }
 
     apply {
@@ -272,30 +298,44 @@ control TiercastEgress(inout headers_t hdr, inout metadata_t meta,
                 codel_count.write(port_index, state.count);
                 codel_last_count.write(port_index, state.last_count);
                 codel_inverse_sqrt.write(port_index, state.inverse_sqrt);
-            } else if (port.policy == Policy.PIE || port.policy == Policy.PI2) {
+            } else if (port.policy == Policy.PIE) {
                 bit<32> uniform;
                 random(uniform, 0, 0xffffffff);
                 pi_state_t pi;
-                pi_probability.read(pi.probability, port_index);
-                pi_delay_us.read(pi.delay_us, port_index);
-                pi_updated_us.read(pi.updated_us, port_index);
-                if (port.policy == Policy.PIE) {
-                    pie_state_t state;
-                    pie_burst_us.read(state.burst_us, port_index);
-                    pie_accumulated.read(state.accumulated, port_index);
-                    pie.apply(hdr.ipv4, queue, port.idle_us, port.pie, uniform, pi, state,
-                              is_marked, is_dropped);
-                    pie_burst_us.write(port_index, state.burst_us);
-                    pie_accumulated.write(port_index, state.accumulated);
-                } else {
-                    bit<32> other_uniform;
-                    random(other_uniform, 0, 0xffffffff);
-                    pi2.apply(hdr.ipv4, queue, port.idle_us, port.pi2, uniform, other_uniform, pi,
-                              is_marked, is_dropped);
-                }
-                pi_probability.write(port_index, pi.probability);
-                pi_delay_us.write(port_index, pi.delay_us);
-                pi_updated_us.write(port_index, pi.updated_us);
+                read_pi(pi);
+                pie_state_t state;
+                pie_burst_us.read(state.burst_us, port_index);
+                pie_accumulated.read(state.accumulated, port_index);
+                pie.apply(hdr.ipv4, queue, port.idle_us, port.pie, uniform, pi, state,
+                          is_marked, is_dropped);
+                pie_burst_us.write(port_index, state.burst_us);
+                pie_accumulated.write(port_index, state.accumulated);
+                write_pi(pi);
+            } else if (port.policy == Policy.PI2) {
+                bit<32> uniform;
+                random(uniform, 0, 0xffffffff);
+                bit<32> other_uniform;
+                random(other_uniform, 0, 0xffffffff);
+                pi_state_t pi;
+                read_pi(pi);
+                pi2.apply(hdr.ipv4, queue, port.idle_us, port.pi2, uniform, other_uniform, pi,
+                          is_marked, is_dropped);
+                write_pi(pi);
+            } else if (port.policy == Policy.DUALPI2) {
+                bit<32> uniform;
+                random(uniform, 0, 0xffffffff);
+                bit<32> other_uniform;
+                random(other_uniform, 0, 0xffffffff);
+                pi_state_t pi;
+                read_pi(pi);
+                dualpi2_waits_t waits;
+                dualpi2_classic_us.read(waits.classic_us, port_index);
+                dualpi2_l4s_us.read(waits.l4s_us, port_index);
+                dualpi2.apply(hdr.ipv4, queue, port.idle_us, port.dualpi2, uniform, other_uniform,
+                              pi, waits, is_marked, is_dropped);
+                dualpi2_classic_us.write(port_index, waits.classic_us);
+                dualpi2_l4s_us.write(port_index, waits.l4s_us);
+                write_pi(pi);
             }
             avg_queue.write(port_index, average);
 

@@ -11,6 +11,7 @@
 
 #include "include/headers.p4"
 #include "lib/codel.p4"
+#include "lib/dualpi2.p4"
 #include "lib/forwarding.p4"
 #include "lib/ipv4.p4"
 #include "lib/marking.p4"
@@ -19,6 +20,7 @@
 #include "lib/pie.p4"
 #include "lib/port_policy.p4"
 #include "lib/queue.p4"
+#include "lib/queue_class.p4"
 #include "lib/red.p4"
 #include "lib/threshold.p4"
 
@@ -39,11 +41,12 @@ struct nothing_t { }
 
 // Of a packet in egress. Not local variables: p4c's PSA back end declares no storage for structs.
 struct psa_metadata_t {
-    port_policy_t port;
-    red_state_t   red;
-    codel_state_t codel;
-    pi_state_t    pi;
-    pie_state_t   pie;
+    port_policy_t   port;
+    red_state_t     red;
+    codel_state_t   codel;
+    pi_state_t      pi;
+    pie_state_t     pie;
+    dualpi2_waits_t dualpi2;
 }
 
 // bmv2's psa_switch counts microseconds; elsewhere the unit is the target's.
@@ -81,6 +84,7 @@ control PsaIngress(inout psa_headers_t hdr, inout psa_metadata_t meta,
                    in psa_ingress_input_metadata_t standard,
                    inout psa_ingress_output_metadata_t out_standard) {
     Ipv4Hop() hop;
+    QueueClass() queue_class;
     MulticastForwarding() groups;
     UnicastForwarding() unicast;
 
@@ -97,6 +101,12 @@ control PsaIngress(inout psa_headers_t hdr, inout psa_metadata_t meta,
             hop.apply(hdr.ipv4, expired);
         }
         if (!expired) {
+            bit<3> priority = 0;
+            if (is_l4s(hdr.ipv4.ecn)) {
+                queue_class.apply(hdr.ipv4, priority);
+                out_standard.class_of_service =
+                    (ClassOfService_t)(ClassOfServiceUint_t)(bit<8>)priority;
+            }
             bool found;
             if (hdr.ipv4.dst_addr[31:28] == 14) {  // 224.0.0.0/4
                 bit<16> group;
@@ -148,6 +158,7 @@ control PsaEgress(inout psa_headers_t hdr, inout psa_metadata_t meta,
     Codel() codel;
     Pie() pie;
     Pi2() pi2;
+    DualPi2() dualpi2;
 
     // Packets that wait at each port now, as tiercast.p4's enq_depth and deq_depth both: the shim
     // knows one number only.
@@ -170,6 +181,8 @@ control PsaEgress(inout psa_headers_t hdr, inout psa_metadata_t meta,
     @name(".pi_updated_us") Register<bit<32>, bit<32>>(PORTS) pi_updated_us;
     @name(".pie_burst_us") Register<bit<32>, bit<32>>(PORTS) pie_burst_us;
     @name(".pie_accumulated") Register<bit<32>, bit<32>>(PORTS) pie_accumulated;
+    @name(".dualpi2_classic_us") Register<bit<32>, bit<32>>(PORTS) dualpi2_classic_us;
+    @name(".dualpi2_l4s_us") Register<bit<32>, bit<32>>(PORTS) dualpi2_l4s_us;
     Random<bit<16>>(0, 0xffff) uniform;
     Random<bit<32>>(0, 0xffffffff) uniform_32;
 
@@ -221,7 +234,8 @@ control PsaEgress(inout psa_headers_t hdr, inout psa_metadata_t meta,
                 codel_count.write(port_index, meta.codel.count);
                 codel_last_count.write(port_index, meta.codel.last_count);
                 codel_inverse_sqrt.write(port_index, meta.codel.inverse_sqrt);
-            } else if (meta.port.policy == Policy.PIE || meta.port.policy == Policy.PI2) {
+            } else if (meta.port.policy == Policy.PIE || meta.port.policy == Policy.PI2 ||
+                       meta.port.policy == Policy.DUALPI2) {
                 meta.pi.probability = pi_probability.read(port_index);
                 meta.pi.delay_us = pi_delay_us.read(port_index);
                 meta.pi.updated_us = pi_updated_us.read(port_index);
@@ -232,9 +246,17 @@ control PsaEgress(inout psa_headers_t hdr, inout psa_metadata_t meta,
                               meta.pi, meta.pie, is_marked, is_dropped);
                     pie_burst_us.write(port_index, meta.pie.burst_us);
                     pie_accumulated.write(port_index, meta.pie.accumulated);
-                } else {
+                } else if (meta.port.policy == Policy.PI2) {
                     pi2.apply(hdr.ipv4, queue, meta.port.idle_us, meta.port.pi2, uniform_32.read(),
                               uniform_32.read(), meta.pi, is_marked, is_dropped);
+                } else {
+                    meta.dualpi2.classic_us = dualpi2_classic_us.read(port_index);
+                    meta.dualpi2.l4s_us = dualpi2_l4s_us.read(port_index);
+                    dualpi2.apply(hdr.ipv4, queue, meta.port.idle_us, meta.port.dualpi2,
+                                  uniform_32.read(), uniform_32.read(), meta.pi, meta.dualpi2,
+                                  is_marked, is_dropped);
+                    dualpi2_classic_us.write(port_index, meta.dualpi2.classic_us);
+                    dualpi2_l4s_us.write(port_index, meta.dualpi2.l4s_us);
                 }
                 pi_probability.write(port_index, meta.pi.probability);
                 pi_delay_us.write(port_index, meta.pi.delay_us);

@@ -44,6 +44,7 @@ MAY_USE = {
         "dataplane/accounts",
         "dataplane/trace",
         "dataplane/updates",
+        "dataplane/marking",
         "protocols",
     },
 }

@@ -182,7 +182,7 @@ class Controller:
         """
         managed = self._switches.values()
         found = await _all(
-            m.start(self._static[m.switch.name], self.topology.queue_reds(m.switch.name), timeout_s)
+            m.start(self._static[m.switch.name], self.topology.queues(m.switch.name), timeout_s)
             for m in managed
         )
         self._take_over(dict(zip(self._switches, found, strict=True)))

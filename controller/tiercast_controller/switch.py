@@ -20,7 +20,7 @@ from tiercast_controller.multicast.trees import (
 )
 from tiercast_controller.network.aggregation import SUMMARY_CLONES
 from tiercast_controller.network.fates import Entered, entered_group_cell, entered_port_cell
-from tiercast_controller.network.marking import QueueRed
+from tiercast_controller.network.marking import PortQueue
 from tiercast_controller.network.topology import Switch
 from tiercast_controller.p4runtime.client import P4RuntimeClient, updates_to
 from tiercast_controller.p4runtime.entities import Op, TableEntry, Update
@@ -32,6 +32,7 @@ STATIC_TABLES = (
     "next_hop",
     "ipv4_spread",
     "port_marking",
+    "queue_class",
     "group_columns",
     "aggregator",
 )
@@ -53,9 +54,9 @@ class ManagedSwitch:
         self._installers: dict[TreeKey, Installer] = {}
 
     async def start(
-        self, static: list[TableEntry], queue_reds: Mapping[int, QueueRed], timeout_s: float
+        self, static: list[TableEntry], queues: Mapping[int, PortQueue], timeout_s: float
     ) -> MulticastState:
-        """Connects, loads the program and the static entries, and sets RED of the ports' queues.
+        """Connects, loads the program and the static entries, and sets the ports' queues.
         Returns the multicast state that an earlier controller left."""
         await self.client.connect(timeout_s)
         self._made_all_groups = await self.client.set_pipeline()
@@ -63,7 +64,7 @@ class ManagedSwitch:
         if any(item.table == "aggregator" for item in static):
             await self.client.set_clone_sessions(SUMMARY_CLONES)
         await self._set_static(static)
-        await self._set_queues(queue_reds)
+        await self._set_queues(queues)
         return await self.read_multicast()
 
     async def _set_static(self, static: list[TableEntry]) -> None:
@@ -87,25 +88,43 @@ class ManagedSwitch:
         """Writes the controller's updates in one batch."""
         await self.client.write(self.roles.updates(updates))
 
-    async def _set_queues(self, wanted: Mapping[int, QueueRed]) -> None:
-        """RED on arrival where it is wanted, and nowhere else."""
+    async def _set_queues(self, wanted: Mapping[int, PortQueue]) -> None:
+        """RED on arrival and queues by priority where they are wanted, and nowhere else."""
         try:
             ports = (await self.client.get_ports()).ports
         except UnsupportedError:
             if not wanted:
                 return
-            listed = ", ".join(map(str, sorted(wanted)))
-            raise UnsupportedError(
-                f"{self.switch.name}: RED with `where: arrival` at port {listed}, but the switch "
-                "has no tiercast.v1; valid: where: departure, or tiercast-switch"
-            ) from None
-        none = queue_pb2.Red()
-        has = {port.port: port.red for port in ports if port.HasField("red")}
-        wants = {port: queue_pb2.Red(**asdict(red)) for port, red in wanted.items()}
-        for port in sorted(has.keys() | wants.keys()):
-            red = wants.get(port, none)
-            if has.get(port, none) != red:
-                await self.client.set_link(lab_pb2.SetLinkRequest(port=port, red=red))
+            raise self._unsupported(wanted) from None
+        one_queue = queue_pb2.PriorityQueues(queues=1)
+        has = {port.port: port for port in ports}
+        for number in sorted(has.keys() | wanted.keys()):
+            wants = wanted.get(number, PortQueue())
+            red, priority = queue_pb2.Red(), one_queue
+            if wants.red is not None:
+                red = queue_pb2.Red(**asdict(wants.red))
+            if wants.priority is not None:
+                priority = queue_pb2.PriorityQueues(**asdict(wants.priority))
+            port = has.get(number, lab_pb2.PortStats())
+            queues = port.priority_queues if port.HasField("priority_queues") else one_queue
+            request = lab_pb2.SetLinkRequest(port=number)
+            if port.red != red:
+                request.red.CopyFrom(red)
+            if queues != priority:
+                request.priority_queues.CopyFrom(priority)
+            if request.HasField("red") or request.HasField("priority_queues"):
+                await self.client.set_link(request)
+
+    def _unsupported(self, wanted: Mapping[int, PortQueue]) -> UnsupportedError:
+        two = sorted(port for port, queue in wanted.items() if queue.priority is not None)
+        listed = ", ".join(map(str, two or sorted(wanted)))
+        what, valid = "RED with `where: arrival`", "where: departure"
+        if two:
+            what, valid = "two queues by priority", "a marking of one queue, such as pi2"
+        return UnsupportedError(
+            f"{self.switch.name}: {what} at port {listed}, but the switch has no tiercast.v1; "
+            f"valid: {valid}, or tiercast-switch"
+        )
 
     async def set_up_trees(self, found: MulticastState, trees: Iterable[Tree]) -> None:
         """Changes the state that was found to what the trees need, and removes everything else."""

@@ -1,16 +1,16 @@
 #include "dataplane/marking/trial.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <deque>
 #include <optional>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "dataplane/engine/api/switch.h"
 #include "dataplane/engine/control/output.h"
+#include "dataplane/marking/arrivals.h"
 #include "dataplane/updates/switch_updates.h"
 
 namespace tiercast::marking {
@@ -18,17 +18,21 @@ namespace {
 
 using Frame = std::vector<std::byte>;
 
-constexpr std::size_t kEthernetBytes = 14, kIpv4Bytes = 20, kLeastBytes = 28;
+constexpr std::size_t kEthernetBytes = 14, kIpv4Bytes = 20;
 constexpr std::size_t kTosAt = kEthernetBytes + 1, kIdentificationAt = kEthernetBytes + 4;
 constexpr std::uint8_t kCe = 3;
 constexpr std::size_t kIdentifications = 1 << 16;
 
-void require(bool holds, const std::string& what, const char* valid) {
-  if (!holds) throw std::invalid_argument("trial: " + what + "; valid: " + valid);
-}
-
 void put(Frame& frame, std::uint64_t value, unsigned bytes) {
   while (bytes-- > 0) frame.push_back(static_cast<std::byte>(value >> 8 * bytes));
+}
+
+constexpr std::size_t kQueues = 2;  // at most (engine::PriorityQueues)
+
+// The queue of a frame on a port with two: a program with QueueClass (p4src/lib/queue_class.p4)
+// sends ECT(1) and CE into the second.
+std::uint32_t queue_of(std::span<const std::byte> frame) {
+  return frame.size() > kTosAt ? std::to_integer<std::uint32_t>(frame[kTosAt]) & 1 : 0;
 }
 
 // Without its identification and checksum.
@@ -65,34 +69,13 @@ void identify(Frame& frame, std::uint16_t identification) {
   at[11] = static_cast<std::byte>(~sum);
 }
 
-void check(const v1::MarkingTrial& trial) {
-  require(trial.has_port() && trial.port().rate_bps() > 0, "port", "one with a rate");
-  require(!trial.port().fair_queueing(), "port: fair_queueing", "a queue in order");
-  require(trial.classes_size() > 0, "classes", "one or more");
-  require(trial.phases_size() > 0, "phases", "one or more");
-  for (const v1::TrafficClass& one : trial.classes()) {
-    require(one.ecn() <= kCe, "ecn " + std::to_string(one.ecn()), "0 to 3");
-    require(one.packet_bytes() >= kLeastBytes && one.packet_bytes() <= 65'000,
-            "packet_bytes " + std::to_string(one.packet_bytes()), "28 to 65000");
-    require(one.share() > 0, "share " + std::to_string(one.share()), "above 0");
-  }
-  for (const v1::TrialPhase& phase : trial.phases()) {
-    require(phase.duration_ns() > 0, "duration_ns", "above 0");
-    require(phase.offered_bps() > 0, "offered_bps", "above 0");
-    require(phase.arrivals() != v1::TrialPhase::ARRIVALS_UNSPECIFIED, "arrivals",
-            "POISSON, CONSTANT, BURSTS");
-    require(phase.arrivals() != v1::TrialPhase::BURSTS || phase.mean_burst() >= 1, "mean_burst",
-            "1 or more");
-  }
-}
-
 class Trial : public engine::Output {
  public:
   Trial(const v1::MarkingTrial& spec, const Record& record)
       : spec_(spec),
         record_(record),
         port_(spec.port().port()),
-        random_(spec.seed()),
+        two_queues_(spec.port().priority_queues().queues() == kQueues),
         switch_(updates::load_program(spec.program()), options(spec), *this),
         config_(updates::port_config(spec.port())),
         packets_(kIdentifications) {
@@ -105,38 +88,22 @@ class Trial : public engine::Output {
                                     status.message());
       }
     }
-    std::vector<double> shares;
-    for (const v1::TrafficClass& one : spec.classes()) {
-      frames_.push_back(frame_of(one));
-      shares.push_back(one.share());
-      mean_bits_ += one.share() * 8 * one.packet_bytes();
-    }
-    double total = 0;
-    for (const double share : shares) total += share;
-    mean_bits_ /= total;
-    class_ = std::discrete_distribution<std::size_t>(shares.begin(), shares.end());
+    for (const v1::TrafficClass& one : spec.classes()) frames_.push_back(frame_of(one));
     values_.resize(static_cast<std::size_t>(spec.registers_size()));
     read_registers();  // so that an unknown name is refused before the first packet
   }
 
   void run() {
-    std::int64_t begins = 0;
-    for (const v1::TrialPhase& phase : spec_.phases()) {
-      if (phase.rate_bps() > 0) {
-        advance(begins);
-        config_.rate_bps = phase.rate_bps();
-        set_port(port_, config_);
-      }
-      const std::int64_t ends = begins + phase.duration_ns();
-      double next = static_cast<double>(begins);
-      for (;;) {
-        const std::size_t burst = phase.arrivals() == v1::TrialPhase::BURSTS ? burst_of(phase) : 1;
-        next += gap(phase);
-        if (next >= static_cast<double>(ends)) break;
-        for (std::size_t i = 0; i < burst; ++i) arrive(static_cast<std::int64_t>(next));
-      }
-      begins = ends;
-    }
+    for_each_arrival(
+        spec_,
+        [this](std::int64_t time_ns, double rate_bps) {
+          advance(time_ns);
+          config_.rate_bps = rate_bps;
+          set_port(port_, config_);
+        },
+        [this](std::int64_t time_ns, std::size_t traffic_class) {
+          arrive(time_ns, traffic_class);
+        });
     while (switch_.next_event() != engine::Switch::kNever) advance(switch_.next_event());
     while (oldest_ != newest_) report_oldest();
   }
@@ -151,6 +118,7 @@ class Trial : public engine::Output {
   static engine::Switch::Options options(const v1::MarkingTrial& spec) {
     engine::Switch::Options result;
     result.seed = spec.seed();
+    result.label.of_frame = queue_of;
     return result;
   }
 
@@ -159,31 +127,20 @@ class Trial : public engine::Output {
     if (!status.ok()) throw std::invalid_argument("trial: " + status.message());
   }
 
-  // ns. The mean is that of all classes together.
-  double gap(const v1::TrialPhase& phase) {
-    const double burst = phase.arrivals() == v1::TrialPhase::BURSTS ? phase.mean_burst() : 1;
-    const double mean = 1e9 * burst * mean_bits_ / phase.offered_bps();
-    return phase.arrivals() == v1::TrialPhase::CONSTANT ? mean : mean * exponential_(random_);
-  }
-
-  std::size_t burst_of(const v1::TrialPhase& phase) {
-    return 1 + std::geometric_distribution<std::size_t>(1 / phase.mean_burst())(random_);
-  }
-
   Packet& packet(std::uint64_t number) { return packets_[number % kIdentifications]; }
 
-  void arrive(std::int64_t at) {
+  void arrive(std::int64_t at, std::size_t of) {
     advance(at);
     if (newest_ - oldest_ == kIdentifications) report_oldest();
     Packet& fresh = packet(newest_);
-    const std::size_t of = class_(random_);
     fresh.decided = false;
     fresh.values.assign(values_.size(), 0);
     fresh.record = {};
     fresh.record.arrival_ns = at;
     fresh.record.traffic_class = static_cast<std::uint16_t>(of);
     const engine::PortStats before = switch_.stats(port_);
-    fresh.record.found = before.queue_packets;
+    Queue& queue = queues_[two_queues_ ? queue_of(frames_[of]) : 0];
+    fresh.record.found = static_cast<std::uint32_t>(queue.waiting.size());
     identify(frames_[of], static_cast<std::uint16_t>(newest_));
     const std::uint64_t number = newest_++;
     switch_.receive(spec_.ingress_port(), frames_[of], at);
@@ -193,7 +150,7 @@ class Trial : public engine::Output {
     } else if (after.early_dropped_packets > before.early_dropped_packets) {
       fresh.record.fate = Fate::kDroppedEarly;
     } else if (after.enqueued_packets > before.enqueued_packets) {
-      waiting_.push_back(number);
+      queue.waiting.push_back(number);
     }
     decide();
   }
@@ -209,23 +166,43 @@ class Trial : public engine::Output {
   }
 
   // Finds the packets whose service began at this instant: those that egress dropped, then at most
-  // one that is being sent. The queue is in order, so they are the oldest ones.
+  // one that is being sent. Each queue is in order, so they are its oldest ones.
   void decide() {
-    const engine::PortStats stats = switch_.stats(port_);
-    const std::uint64_t drops = stats.egress_dropped_packets - egress_dropped_;
-    egress_dropped_ = stats.egress_dropped_packets;
-    if (drops > 0 || waiting_.size() > stats.queue_packets) read_registers();
-    for (std::uint64_t i = 0; i < drops && !waiting_.empty(); ++i) begin(Fate::kDropped);
-    while (waiting_.size() > stats.queue_packets) begin(std::nullopt);
+    std::size_t left = 0;
+    for (const Queue& queue : queues_) left += queue.waiting.size();
+    if (left == switch_.stats(port_).queue_packets) return;
+    read_registers();
+    engine::LabelCounts total;
+    for (const engine::LabelCounts& label : switch_.label_counts(port_)) {
+      if (two_queues_) {
+        serve(queues_[label.label], label);
+      } else {
+        total.served += label.served;
+        total.not_sent += label.not_sent;
+      }
+    }
+    if (!two_queues_) serve(queues_[0], total);
   }
 
-  void begin(std::optional<Fate> fate) {
-    Packet& one = packet(waiting_.front());
-    waiting_.pop_front();
+  struct Queue {
+    std::deque<std::uint64_t> waiting;      // numbers of packets
+    std::uint64_t served = 0, dropped = 0;  // of the packets so far, by egress
+  };
+
+  void serve(Queue& queue, const engine::LabelCounts& counts) {
+    for (; queue.dropped < counts.not_sent; ++queue.dropped, ++queue.served) {
+      begin(queue, Fate::kDropped);
+    }
+    for (; queue.served < counts.served; ++queue.served) begin(queue, std::nullopt);
+  }
+
+  void begin(Queue& queue, std::optional<Fate> fate) {
+    Packet& one = packet(queue.waiting.front());
+    queue.waiting.pop_front();
     one.decided = true;
     one.values = values_;
     one.record.wait_ns = std::max(now_, one.record.arrival_ns) - one.record.arrival_ns;
-    one.record.left_behind = static_cast<std::uint32_t>(waiting_.size());
+    one.record.left_behind = static_cast<std::uint32_t>(queue.waiting.size());
     if (fate) one.record.fate = *fate;
   }
 
@@ -259,25 +236,27 @@ class Trial : public engine::Output {
   const v1::MarkingTrial& spec_;
   const Record& record_;
   const std::uint32_t port_;
-  std::mt19937_64 random_;
+  const bool two_queues_;
   engine::Switch switch_;
   engine::PortConfig config_;
-  std::exponential_distribution<double> exponential_;
-  std::discrete_distribution<std::size_t> class_;
-  std::vector<Frame> frames_;  // by class
-  double mean_bits_ = 0;
+  std::vector<Frame> frames_;              // by class
   std::vector<Packet> packets_;            // the last ones, by identification
   std::uint64_t oldest_ = 0, newest_ = 0;  // numbers of packets
-  std::deque<std::uint64_t> waiting_;      // in the queue
-  std::vector<std::uint64_t> values_;      // of the registers now
-  std::uint64_t egress_dropped_ = 0;
+  std::array<Queue, kQueues> queues_;
+  std::vector<std::uint64_t> values_;  // of the registers now
   std::int64_t now_ = 0;
 };
 
 }  // namespace
 
 void run(const v1::MarkingTrial& trial, const Record& record) {
-  check(trial);
+  if (trial.port().fair_queueing()) {
+    throw std::invalid_argument(
+        "trial: port: fair_queueing; valid: a queue in order, or two by priority");
+  }
+  if (trial.has_queue_disc()) {
+    throw std::invalid_argument("trial: queue_disc; valid: none, it is tiercast-ns3's");
+  }
   Trial(trial, record).run();
 }
 

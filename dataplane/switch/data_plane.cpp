@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "dataplane/engine/queues/priority_queues.h"
 #include "dataplane/engine/queues/red.h"
 #include "dataplane/switch/clock.h"
 #include "dataplane/switch/port/interfaces.h"
@@ -403,12 +404,16 @@ engine::Status DataPlane::change_link(std::uint32_t number, const LinkChange& ch
   if (change.delay_ns) link.delay_ns = *change.delay_ns;
   if (change.rx_delay_ns) link.rx_delay_ns = *change.rx_delay_ns;
   if (change.red) link.red = *change.red;
+  if (change.priority) link.priority = *change.priority;
   if (change.wires) change.wires(link);
   if (link.red) {
     const std::string wrong = engine::Red::wrong(*link.red);
     if (!wrong.empty())
       return {engine::ErrorCode::kInvalidArgument, fmt::format("port {}: red: {}", number, wrong)};
   }
+  if (const std::string wrong = engine::PriorityQueues::wrong(link.priority, link.fair_queueing);
+      !wrong.empty())
+    return {engine::ErrorCode::kInvalidArgument, fmt::format("port {}: {}", number, wrong)};
   if (pipeline_) {
     engine::Status status = pipeline_->set_port(number, link, monotonic_ns());
     if (!status.ok()) return status;
@@ -429,6 +434,7 @@ std::vector<PortReport> DataPlane::report() {
     report.interface = port->frames->interface();
     report.overhead_bytes = port->link.overhead_bytes;
     report.red = port->link.red;
+    report.priority = port->link.priority;
     if (pipeline_) {
       report.stats = pipeline_->stats(port->number, true);
       report.accounts = accounts::read(*pipeline_, port->number);

@@ -44,7 +44,8 @@ struct LinkChange {
   std::optional<std::int64_t> delay_ns;
   std::optional<std::int64_t> rx_delay_ns;
   std::optional<std::optional<engine::RedConfig>> red;  // on arrival; nullopt inside: none
-  std::function<void(engine::PortConfig&)> wires;       // changes `wire` and `rx_wire`
+  std::optional<std::optional<engine::PriorityConfig>> priority;  // nullopt inside: one queue
+  std::function<void(engine::PortConfig&)> wires;                 // changes `wire` and `rx_wire`
 };
 
 struct PortReport {
@@ -52,7 +53,8 @@ struct PortReport {
   std::string interface;
   std::int32_t overhead_bytes = 0;
   std::optional<engine::RedConfig> red;  // on arrival
-  engine::PortStats stats;               // maxima are since the previous report
+  std::optional<engine::PriorityConfig> priority;
+  engine::PortStats stats;  // maxima are since the previous report
   accounts::PortAccounts accounts;
   std::string policy;  // accounts::policy
   std::uint64_t kernel_drops = 0;

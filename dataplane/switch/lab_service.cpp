@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "dataplane/engine/queues/priority_message.h"
 #include "dataplane/engine/queues/red_message.h"
 #include "dataplane/engine/queues/wire_message.h"
 #include "dataplane/switch/clock.h"
@@ -71,6 +72,10 @@ void fill(const PortReport& report, tiercast::v1::PortStats& out) {
   out.set_late_p99_us(microseconds(report.late_p99_ns));
   out.set_late_max_us(microseconds(report.late_max_ns));
   if (report.red) engine::write_red(*report.red, *out.mutable_red());
+  if (report.priority) {
+    out.mutable_priority_queues()->set_queues(2);
+    out.mutable_priority_queues()->set_low_share(report.priority->low_share);
+  }
   fill(report.accounts, out);
 }
 
@@ -117,6 +122,13 @@ grpc::Status LabService::SetLink(grpc::ServerContext*, const tiercast::v1::SetLi
   if (request->has_red())
     change.red = request->red().max_th() == 0 ? std::nullopt
                                               : std::optional(engine::read_red(request->red()));
+  if (request->has_priority_queues()) {
+    const tiercast::v1::PriorityQueues& asked = request->priority_queues();
+    if (asked.queues() != 1 && asked.queues() != 2)
+      return {grpc::INVALID_ARGUMENT, fmt::format("port {}: {} queues by priority; valid: 1, 2",
+                                                  request->port(), asked.queues())};
+    change.priority = engine::read_priority_queues(asked);
+  }
   change.wires = [request](engine::PortConfig& link) {
     engine::change_wire(request->wire(), link.wire);
     engine::change_wire(request->rx_wire(), link.rx_wire);

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/quantity.h"
+#include "dataplane/engine/queues/priority_queues.h"
 #include "dataplane/engine/queues/red.h"
 #include "dataplane/switch/port/frame_port.h"
 
@@ -26,7 +27,7 @@ constexpr std::size_t kMaxInterfaceName = 15;       // IFNAMSIZ - 1
 constexpr std::size_t kMaxSocketPath = 107;         // sockaddr_un
 constexpr const char* kPortForm =
     "NUMBER=INTERFACE[,rate=6Mbit/s][,queue=50p|30000B|50p/30000B][,delay=5ms][,overhead=-14B]"
-    "[,rx-delay=5ms][,scheduling=fifo|fair][,red=min_th:5/max_th:15/max_p:0.1/...]";
+    "[,rx-delay=5ms][,scheduling=fifo|fair|priority:0.1][,red=min_th:5/max_th:15/max_p:0.1/...]";
 
 const char* const kExamples = R"(Examples:
   A switch of two ports, the second a 6 Mbit/s link of 5 ms with a queue of 50 packets, that
@@ -115,6 +116,29 @@ engine::RedConfig parse_red(std::string_view text) {
   return red;
 }
 
+void parse_scheduling(std::string_view value, engine::PortConfig& link) {
+  constexpr std::string_view kPriority = "priority";
+  link.fair_queueing = value == "fair";
+  link.priority.reset();
+  if (value == "fifo" || value == "fair") return;
+  if (!value.starts_with(kPriority)) {
+    throw OptionError(fmt::format(
+        "'{}' is not a scheduling discipline; valid: fifo, fair, priority, priority:SHARE", value));
+  }
+  link.priority.emplace();
+  std::string_view share = value.substr(kPriority.size());
+  if (share.empty()) return;
+  const auto* const end = share.data() + share.size();
+  const auto [stop, error] = std::from_chars(share.data() + 1, end, link.priority->low_share);
+  if (share[0] != ':' || error != std::errc() || stop != end) {
+    throw OptionError(fmt::format(
+        "'{}' is no share; valid: priority:SHARE, 0 or more, below 1, such as priority:0.1",
+        value));
+  }
+  const std::string wrong = engine::PriorityQueues::wrong(link.priority, false);
+  if (!wrong.empty()) throw OptionError(wrong);
+}
+
 void parse_port_parameter(std::string_view key, std::string_view value, engine::PortConfig& link) {
   if (key == "rate") {
     link.rate_bps = parse_rate(value);
@@ -127,11 +151,7 @@ void parse_port_parameter(std::string_view key, std::string_view value, engine::
   } else if (key == "overhead") {
     link.overhead_bytes = parse_overhead(value);
   } else if (key == "scheduling") {
-    if (value != "fifo" && value != "fair") {
-      throw OptionError(
-          fmt::format("'{}' is not a scheduling discipline; valid: fifo, fair", value));
-    }
-    link.fair_queueing = value == "fair";
+    parse_scheduling(value, link);
   } else if (key == "red") {
     link.red = parse_red(value);
   } else {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "dataplane/engine/queues/priority_message.h"
 #include "dataplane/engine/queues/red_message.h"
 #include "dataplane/engine/queues/wire_message.h"
 
@@ -88,6 +89,7 @@ engine::PortConfig port_config(const v1::SimulatedPort& port) {
   result.rx_delay_ns = port.rx_delay_ns();
   result.overhead_bytes = port.overhead_bytes();
   result.fair_queueing = port.fair_queueing();
+  result.priority = engine::read_priority_queues(port.priority_queues());
   if (port.has_red()) result.red = engine::read_red(port.red());
   engine::change_wire(port.wire(), result.wire);
   engine::change_wire(port.rx_wire(), result.rx_wire);

@@ -4,6 +4,7 @@
 
 #include "../include/headers.p4"
 #include "codel.p4"
+#include "dualpi2.p4"
 #include "pi2.p4"
 #include "pie.p4"
 #include "red.p4"
@@ -16,18 +17,20 @@ enum bit<8> Policy {
     RED = 4,        // lib/red.p4
     CODEL = 5,      // lib/codel.p4
     PIE = 6,        // lib/pie.p4
-    PI2 = 7         // lib/pi2.p4
+    PI2 = 7,        // lib/pi2.p4
+    DUALPI2 = 8     // lib/dualpi2.p4
 }
 
 struct port_policy_t {
-    Policy  policy;
-    bit<32> threshold;  // packets, QUEUE_FRACTION_BITS fraction bits
-    bit<19> limit;      // packets
-    bit<32> idle_us;    // as in link_was_idle
-    red_t   red;
-    codel_t codel;
-    pie_t   pie;
-    pi2_t   pi2;
+    Policy    policy;
+    bit<32>   threshold;  // packets, QUEUE_FRACTION_BITS fraction bits
+    bit<19>   limit;      // packets
+    bit<32>   idle_us;    // as in link_was_idle
+    red_t     red;
+    codel_t   codel;
+    pie_t     pie;
+    pi2_t     pi2;
+    dualpi2_t dualpi2;
 }
 
 control PortPolicy(in port_t egress_port, inout port_policy_t port) {
@@ -112,6 +115,25 @@ control PortPolicy(in port_t egress_port, inout port_policy_t port) {
         port.pi2.ecn = ecn;
     }
 
+    // Parameters: pi_t in lib/pi.p4 and dualpi2_t in lib/dualpi2.p4; idle_us as in link_was_idle.
+    @name(".dualpi2")
+    action dualpi2(bit<32> target_us, bit<32> alpha, bit<32> beta, bit<32> idle_fall,
+                   bit<32> idle_us, bit<8> coupling, bit<32> overload, bit<32> ramp_us,
+                   bit<32> ramp_end_us, bit<32> ramp_slope, bit<19> ramp_depth) {
+        port.policy = Policy.DUALPI2;
+        port.idle_us = idle_us;
+        port.dualpi2.pi.target_us = target_us;
+        port.dualpi2.pi.alpha = alpha;
+        port.dualpi2.pi.beta = beta;
+        port.dualpi2.pi.idle_fall = idle_fall;
+        port.dualpi2.coupling = coupling;
+        port.dualpi2.overload = overload;
+        port.dualpi2.ramp_us = ramp_us;
+        port.dualpi2.ramp_end_us = ramp_end_us;
+        port.dualpi2.ramp_slope = ramp_slope;
+        port.dualpi2.ramp_depth = ramp_depth;
+    }
+
     // Drop tail at the target's own limit.
     @name(".no_marking")
     action no_marking() {
@@ -124,6 +146,7 @@ control PortPolicy(in port_t egress_port, inout port_policy_t port) {
         key = { egress_port: exact @name("egress_port"); }
         actions = {
             priority_marking; no_marking; threshold_marking; drop_tail; red; codel; pie; pi2;
+            dualpi2;
         }
         const default_action = no_marking();
         size = 512;

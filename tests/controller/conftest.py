@@ -121,6 +121,7 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         self.packets_out: asyncio.Queue[p4.PacketOut] = asyncio.Queue()
         self.links: list[lab_pb2.SetLinkRequest] = []
         self.reds: dict[int, queue_pb2.Red] = {}  # by port
+        self.priorities: dict[int, queue_pb2.PriorityQueues] = {}
         self.counters: dict[tuple[int, int], int] = {}  # packets by (id, index)
         self.write_delay_s = 0.0
         self.answers_writes = asyncio.Event()
@@ -273,13 +274,22 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
             self.reds.pop(request.port, None)
             if request.red.max_th:
                 self.reds[request.port] = request.red
+        if request.HasField("priority_queues"):
+            self.priorities.pop(request.port, None)
+            if request.priority_queues.queues == 2:
+                self.priorities[request.port] = request.priority_queues
         return lab_pb2.SetLinkResponse()
 
     async def GetPorts(self, request, context):  # noqa: N802
         ports = range(1, 4)
         return lab_pb2.GetPortsResponse(
             ports=(
-                lab_pb2.PortStats(port=port, name=f"eth{port - 1}", red=self.reds.get(port))
+                lab_pb2.PortStats(
+                    port=port,
+                    name=f"eth{port - 1}",
+                    red=self.reds.get(port),
+                    priority_queues=self.priorities.get(port),
+                )
                 for port in ports
             )
         )

@@ -46,7 +46,7 @@ def test_the_example_is_valid(tmp_path) -> None:
         (
             "kind: priority",
             "kind: prio",
-            r"links\.1\.marking: kind is none of codel, pie, pi2, priority",
+            r"links\.1\.marking: kind is none of codel, pie, pi2, dualpi2, priority",
         ),
         ("port: 2", "port: 510", r"links\.1\.port: .*509, not 510"),
         ("10.0.1.2/24", "10.0.1.300", r"hosts\.1\.address: .*not '10\.0\.1\.300'"),

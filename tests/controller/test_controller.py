@@ -15,7 +15,7 @@ from tiercast_controller.controller import Controller, Querier
 from tiercast_controller.multicast.igmp import Type, parse_frame
 from tiercast_controller.multicast.trees import SessionState, SessionTrees
 from tiercast_controller.network.aggregation import aggregation_entries
-from tiercast_controller.network.marking import Red
+from tiercast_controller.network.marking import DualPi2, Pi2, Red
 from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import Session, group_address
 from tiercast_controller.p4runtime import client as p4runtime
@@ -403,6 +403,28 @@ async def test_red_on_arrival_is_set_where_it_is_wanted_and_nowhere_else(start) 
     assert server.reds == {} and len(server.links) == 2
 
 
+async def test_two_queues_are_set_where_they_are_wanted_and_nowhere_else(start) -> None:
+    run = await start(depth=1)
+    await run.controller.stop()
+    server = run.servers["s0"]
+    run.topology.set_marking("s0", 2, DualPi2(classic_share=0.2).at(6_000_000, 1000))
+    again = await start(run=run)
+    classes = await again.controller._switches["s0"].client.read_entries(["queue_class"])
+    await again.controller.stop()
+    (link,) = server.links
+    assert (link.port, link.priority_queues.queues) == (2, 2)
+    assert link.priority_queues.low_share == 0.2 and not link.HasField("red")
+    assert {(item.exact("ecn"), item.params) for item in classes} == {
+        (1, (("queue_priority", 1),)),
+        (3, (("queue_priority", 1),)),
+    }
+    await (await start(run=run)).controller.stop()
+    assert len(server.links) == 1  # they are there already
+    run.topology.set_marking("s0", 2, Pi2().at(6_000_000, 1000))
+    await start(run=run)
+    assert server.priorities == {} and len(server.links) == 2
+
+
 async def test_a_switch_without_such_queues_is_named(start, monkeypatch) -> None:
     run = await start(depth=1)
     await run.controller.stop()
@@ -414,6 +436,9 @@ async def test_a_switch_without_such_queues_is_named(start, monkeypatch) -> None
     await (await start(run=run)).controller.stop()
     run.topology.set_marking("s0", 2, Red(where="arrival").at(6_000_000, 1000))
     with pytest.raises(UnsupportedError, match="s0: RED with `where: arrival` at port 2, but"):
+        await start(run=run)
+    run.topology.set_marking("s0", 3, DualPi2().at(6_000_000, 1000))
+    with pytest.raises(UnsupportedError, match="s0: two queues by priority at port 3, but"):
         await start(run=run)
 
 

@@ -13,12 +13,14 @@ from tiercast_controller.network.marking import (
     AnyMarking,
     Codel,
     DropTail,
+    DualPi2,
     Marking,
     NoMarking,
     Pi2,
     Pie,
     PortTraffic,
     PriorityMarking,
+    PriorityQueues,
     QueueRed,
     Red,
     ThresholdMarking,
@@ -78,6 +80,23 @@ def test_entries_by_hand(program) -> None:
                 "idle_limit_us": 2732167,  # 2^31 / 786
             },
         ),
+        (
+            DualPi2(),
+            "dualpi2",
+            {
+                "target_us": 15_000,
+                "alpha": 704,  # 0.16 * 16.384 / 16 of 2^32 / 10^6
+                "beta": 13744,  # 3.2 * 2^32 / 10^6
+                "idle_fall": 10555311,  # 0.16 * 16.384 / 16 * 0.015 * 2^32
+                "idle_us": 70,
+                "coupling": 32,  # k = 2, in 1/16
+                "overload": 1 << 31,  # k p' = 1
+                "ramp_us": 800,
+                "ramp_end_us": 1200,
+                "ramp_slope": 10737418,  # 2^32 / 400
+                "ramp_depth": 1,
+            },
+        ),
     ]
     for marking, action, parameters in cases:
         item = marking.entry(3, TRAFFIC)
@@ -98,6 +117,7 @@ def test_entries_by_hand(program) -> None:
             "target 100ms and interval 100ms: valid is target < interval",
         ),
         (Pie(beta=4), {}, r"beta is 4; valid: 0\.00012\.\.3\.81"),
+        (DualPi2(th_len=1 << 19), {}, r"th_len is 524288; valid: 0\.\.524287"),
         (Pi2(), {"idle_us": 1 << 32}, r"idle_us is 4294967296; valid: 0\.\."),
         (Red(min_th=15), {}, "min_th 15 and max_th 15: valid is 0 <= min_th < max_th"),
         (Red(max_th=70_000), {}, r"max_th is 70000; valid: 0\.\.65535\.9"),
@@ -142,7 +162,7 @@ def test_what_the_program_cannot_hold(marking: Marking, traffic: dict[str, int],
         ({"kind": "drop_tail"}, "Field required"),
         (
             {"kind": "rde"},
-            "kind is none of codel, pie, pi2, priority, red, threshold, drop_tail, none",
+            "kind is none of codel, pie, pi2, dualpi2, priority, red, threshold, drop_tail, none",
         ),
         ({"kind": 5}, "kind is none of"),
         ({"kind": "red", "where": "ingress"}, "'arrival' or 'departure'"),
@@ -162,12 +182,28 @@ def test_red_on_arrival_is_the_queues_and_the_program_marks_nothing(program) -> 
     program.encode_entry(item)
     policy = marking.at(6_000_000, 1000)
     assert policy is not None
-    assert policy.queue_red() == QueueRed(
+    assert policy.queue().red == QueueRed(
         min_th=2.5, max_th=15, max_p=0.1, weight=0.01, mean_packet_bytes=500,
         gentle=False, wait=True, ecn=True, mark_above_max=False,
     )  # fmt: skip
     plain = Red(where="arrival").queue_red()
     assert plain is not None and plain.weight == 0.002  # ns-2's
+
+
+@given(st.floats(1, 15.99), st.integers(0, 10**9), st.integers(0, 10**9))
+def test_no_product_of_dualpi2_exceeds_32_bits(coupling, min_th, width) -> None:
+    """Those of lib/dualpi2.p4: k p' below overload, and the ramp below its end."""
+    entry = DualPi2(coupling=coupling, min_th=min_th, range=width).entry(1, TRAFFIC)
+    values = dict(entry.params)
+    assert ((values["overload"] - 1) >> 4) * values["coupling"] < 1 << 32
+    assert values["overload"] * values["coupling"] >= ((1 << 32) - 1) * 16
+    assert (values["ramp_end_us"] - values["ramp_us"]) * values["ramp_slope"] < 1 << 32
+
+
+def test_dualpi2_has_two_queues_and_other_kinds_have_one() -> None:
+    assert DualPi2(classic_share=0.25).priority_queues() == PriorityQueues(0.25)
+    for marking in (Pi2(), Red(where="arrival"), NoMarking()):
+        assert marking.priority_queues() is None
 
 
 def test_at_departure_and_without_red_the_queue_only_drops_its_tail() -> None:

@@ -49,6 +49,13 @@ def test_what_it_cannot_do_is_refused(load, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(InputError, match=said):
         Bmv2Switches(lambda link: 1000).check(load(arrival))
     Bmv2Switches(lambda link: 1000).check(load(arrival.replace("arrival", "departure")))
+    two = SMALL.replace("1-3: {rate", "1-3: {marking: {kind: dualpi2}, rate")
+    said = (
+        r"topology\.links\.1-3\.marking: link 1-3 has dualpi2, whose two queues share a rate, and "
+        "bmv2's priority queues have a rate each; valid: a marking of one queue, such as pi2"
+    )
+    with pytest.raises(InputError, match=said):
+        Bmv2Switches(lambda link: 1000).check(load(two))
 
 
 class Counters:

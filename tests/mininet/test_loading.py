@@ -11,10 +11,14 @@ from tiercast.v1 import simulation_pb2
 from tiercast_controller.network.marking import (
     DropTail,
     PortPolicy,
+    PortQueue,
     PriorityMarking,
+    PriorityQueues,
     Red,
     ThresholdMarking,
 )
+from tiercast_controller.network.routing import static_entries
+from tiercast_controller.p4runtime.entities import TableEntry
 from tiercast_lab.base.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment.loading import load_experiment, without_effect
 from tiercast_lab.experiment.schemes import known_schemes
@@ -285,10 +289,35 @@ def test_red_on_arrival_is_told_to_the_queues_of_both_runtimes(load) -> None:
     assert (red.ecn, red.wait, red.gentle, red.mean_packet_bytes) == (True, True, False, 500)
     described = described_topology(loaded, lambda one: Reach(one.name, one.device_id))
     port = loaded.topology.switches["s1"].port_to("h3")
-    assert described.queue_reds("s1") == {port: loaded.experiment.marking_of("1-3").queue_red()}
+    assert described.queues("s1") == {
+        port: PortQueue(red=loaded.experiment.marking_of("1-3").queue_red())
+    }
     assert described.markings("s1")[port].entry(port).action == "no_marking"
     with pytest.raises(InputError, match=r"marking\.limit: link 1-3: limit is 9; valid"):
         load(SMALL.replace("1-3: {rate: 1Mbit/s}", own.replace("ecn: true", "limit: 9")))
+
+
+def test_two_queues_are_told_to_both_runtimes(load) -> None:
+    own = "1-3: {rate: 1Mbit/s, marking: {kind: dualpi2, classic_share: 0.2}}"
+    loaded = load(SMALL.replace("1-3: {rate: 1Mbit/s}", own))
+    ports = [port for one in scenario(loaded, seed=1).switches for port in one.ports]
+    (simulated,) = [port for port in ports if port.HasField("priority_queues")]
+    assert simulated.link == "1>3"
+    assert (simulated.priority_queues.queues, simulated.priority_queues.low_share) == (2, 0.2)
+    described = described_topology(loaded, lambda one: Reach(one.name, one.device_id))
+    port = loaded.topology.switches["s1"].port_to("h3")
+    assert described.queues("s1") == {port: PortQueue(priority=PriorityQueues(0.2))}
+    classes = {name: _classes(entries) for name, entries in static_entries(described).items()}
+    assert classes == {"s0": [], "s1": [1, 3], "s2": []}
+    fair = own.replace("{rate", "{scheduling: fair, rate")
+    said = r"marking: link 1-3 has a queue for each flow, and dualpi2 two of its own; valid: sched"
+    with pytest.raises(InputError, match=said):
+        load(SMALL.replace("1-3: {rate: 1Mbit/s}", fair))
+
+
+def _classes(entries: list[TableEntry]) -> list[int]:
+    """The ECN fields whose packets have a priority."""
+    return [item.exact("ecn") for item in entries if item.table == "queue_class"]
 
 
 def test_a_link_may_have_its_own_marking(load) -> None:

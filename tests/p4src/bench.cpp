@@ -181,6 +181,26 @@ void Bench::pi2(std::uint32_t port, const PiParameters& p) {
   put(*switch_, "port_marking", entry({FieldMatch::exact(number(port, 2))}, "pi2", values));
 }
 
+void Bench::dualpi2(std::uint32_t port, const DualPi2Parameters& p) {
+  constexpr std::uint64_t kOne = std::uint64_t{1} << 32;
+  auto values = pi_values(p.pi);
+  const auto coupling = static_cast<std::uint64_t>(std::lround(std::ldexp(p.coupling, 4)));
+  values.push_back(number(coupling, 1));
+  values.push_back(number(std::min((kOne * 16 + coupling - 1) / coupling, kOne - 1), 4));
+  values.push_back(number(p.ramp_us, 4));
+  values.push_back(number(p.ramp_us + p.range_us, 4));
+  values.push_back(number(p.range_us == 0 ? 0 : (kOne - 1) / p.range_us, 4));
+  values.push_back(number(p.ramp_depth, 3));
+  put(*switch_, "port_marking", entry({FieldMatch::exact(number(port, 2))}, "dualpi2", values));
+}
+
+void Bench::queue_classes() {
+  for (const std::uint64_t ecn : {1, 3}) {
+    put(*switch_, "queue_class",
+        entry({FieldMatch::exact(number(ecn, 1))}, "set_priority", {number(1, 1)}));
+  }
+}
+
 void Bench::threshold_marking(std::uint32_t port, std::uint32_t packets) {
   put(*switch_, "port_marking",
       entry({FieldMatch::exact(number(port, 2))}, "threshold_marking", {number(packets, 3)}));
@@ -212,6 +232,14 @@ void Bench::limit(std::uint32_t port, double rate_bps, std::uint32_t queue_packe
   config.rate_bps = rate_bps;
   config.queue_packets = queue_packets;
   config.overhead_bytes = -static_cast<int>(kEthernetBytes);
+  must(switch_->set_port(port, config, now_ns_));
+}
+
+void Bench::two_queues(std::uint32_t port, double rate_bps, double low_share) {
+  engine::PortConfig config;
+  config.rate_bps = rate_bps;
+  config.overhead_bytes = -static_cast<int>(kEthernetBytes);
+  config.priority = engine::PriorityConfig{low_share};
   must(switch_->set_port(port, config, now_ns_));
 }
 

@@ -66,6 +66,14 @@ struct PiParameters {
   bool ecn = false;       // of PI2
 };
 
+// DualPI2's, besides `pi`, whose defaults are PIE's.
+struct DualPi2Parameters {
+  PiParameters pi = {.alpha = 0.16, .beta = 3.2};
+  double coupling = 2;
+  std::uint32_t ramp_us = 800, range_us = 400;
+  std::uint32_t ramp_depth = 1;  // packets
+};
+
 // The rows of ingress_fates (docs/p4.md, "Fates").
 enum class IngressFate : std::uint32_t {
   kForwarded,
@@ -112,6 +120,9 @@ class Bench : public engine::Output {
   void codel(std::uint32_t port, const CodelParameters& parameters);
   void pie(std::uint32_t port, const PiParameters& parameters);
   void pi2(std::uint32_t port, const PiParameters& parameters);
+  void dualpi2(std::uint32_t port, const DualPi2Parameters& parameters);
+  // ECT(1) and CE have priority 1.
+  void queue_classes();
   void threshold_marking(std::uint32_t port, std::uint32_t packets);
   void drop_tail(std::uint32_t port, std::uint32_t packets);
   void aggregate(std::uint32_t session, const Aggregator& aggregator);
@@ -119,6 +130,7 @@ class Bench : public engine::Output {
   // first: the column of egress_fates that the group has at port 0.
   void group_columns(std::uint32_t group_address, std::uint32_t first);
   void limit(std::uint32_t port, double rate_bps, std::uint32_t queue_packets);
+  void two_queues(std::uint32_t port, double rate_bps, double low_share);
 
   // A frame arrives on a port, at now().
   void receive(std::uint32_t port, const Frame& frame);

@@ -18,8 +18,8 @@ Hops = tuple[str, ...]  # several where paths have equal costs and flows spread 
 def static_entries(
     topology: Topology, only_hosts: Collection[str] = ()
 ) -> dict[str, list[TableEntry]]:
-    """For each switch: its entries of ipv4_host, ipv4_lpm, next_hop, ipv4_spread and port_marking.
-    The switches `only_hosts` cannot route prefixes."""
+    """For each switch: its entries of ipv4_host, ipv4_lpm, next_hop, ipv4_spread, port_marking and
+    queue_class. The switches `only_hosts` cannot route prefixes."""
     hosts = _Hosts(topology.hosts)
     behind = _behind(topology, hosts.hosts)
     return {
@@ -166,4 +166,14 @@ def _routes(
 
 
 def _marking(topology: Topology, switch: str) -> list[TableEntry]:
-    return [marking.entry(port) for port, marking in sorted(topology.markings(switch).items())]
+    markings = topology.markings(switch)
+    entries = [marking.entry(port) for port, marking in sorted(markings.items())]
+    if any(queue.priority is not None for queue in topology.queues(switch).values()):
+        entries += queue_classes()
+    return entries
+
+
+def queue_classes() -> list[TableEntry]:
+    """L4S packets, which are ECT(1) or CE (RFC 9331), have a priority; where a port has one queue,
+    that means nothing."""
+    return [entry("queue_class", {"ecn": ecn}, "set_priority", {"priority": 1}) for ecn in (1, 3)]

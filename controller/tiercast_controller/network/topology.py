@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
-from tiercast_controller.network.marking import PortPolicy, QueueRed
+from tiercast_controller.network.marking import PortPolicy, PortQueue
 from tiercast_controller.network.routes import LinkDelays, Routes
 from tiercast_controller.p4runtime.tls import Tls
 
@@ -324,10 +324,10 @@ class Topology:
     def markings(self, switch: str) -> dict[int, PortPolicy]:
         return dict(self._marking.get(switch, {}))
 
-    def queue_reds(self, switch: str) -> dict[int, QueueRed]:
-        """Ports whose queues have RED on arrival."""
-        found = {port: policy.queue_red() for port, policy in self.markings(switch).items()}
-        return {port: red for port, red in found.items() if red is not None}
+    def queues(self, switch: str) -> dict[int, PortQueue]:
+        """Ports whose queues do more than hold packets in order."""
+        found = {port: policy.queue() for port, policy in self.markings(switch).items()}
+        return {port: queue for port, queue in found.items() if queue != PortQueue()}
 
     def check(self, sessions: Sequence[Session], groups: Sequence[AnySourceGroup] = ()) -> None:
         """Checks that hosts, addresses, sessions and groups fit together."""

@@ -73,6 +73,10 @@ ROLES = {
         ("aggregator",), "aggregate", {"session": "session"}, {one: one for one in _AGGREGATION},
         ("session", *_AGGREGATION),
     ),
+    "queue_class": Role(
+        ("queue_class",), "set_priority", {"ecn": "ecn"}, {"priority": "priority"},
+        ("ecn", "priority"),
+    ),
     "accounts": Role(
         ("group_columns",), "set_columns", {"group": "dst_addr"}, {"first": "first"},
         ("group", "first"),
@@ -239,6 +243,7 @@ class Manifest(Strict):
     multicast: Blocks = []
     top_group: Blocks = []
     aggregation: Blocks = []
+    queue_class: Blocks = []
     accounts: Blocks = []
     igmp: Blocks = []  # the entries that hand IGMP to the controller
     entries: list[Block] = []  # others that each switch gets; constants, like those of `igmp`

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dataplane/engine/api/switch_state.h"
+#include "dataplane/engine/queues/priority_queues.h"
 #include "dataplane/engine/queues/red.h"
 
 namespace tiercast::engine {
@@ -62,6 +63,9 @@ Status Switch::set_port(std::uint32_t port, const PortConfig& c, std::int64_t no
   }
   if (c.red) {
     if (const std::string what = Red::wrong(*c.red); !what.empty()) return wrong("red: " + what);
+  }
+  if (const std::string what = PriorityQueues::wrong(c.priority, c.fair_queueing); !what.empty()) {
+    return wrong(what);
   }
   s.advance(now_ns);
   s.ports->set(port, c, s.clock_ns);

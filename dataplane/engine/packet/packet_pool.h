@@ -36,12 +36,13 @@ struct Packet {
   std::uint32_t generation = 0;   // times that it was cloned, resubmitted or recirculated
   std::uint32_t queue_bytes = 0;  // bytes that it adds to the queue's length
   std::uint32_t enq_qdepth = 0;
-  bool is_written = false;   // the frame already contains its headers, as long as
-                             // Image::egress_watch is 0
-  bool is_marked = false;    // RED on arrival has decided that the frame gets CE when it leaves
-  std::uint32_t copy = 0;    // copy number of a traced packet
-  std::uint64_t trace = 0;   // number of a traced packet; 0: not traced
-  std::int64_t time_ns = 0;  // in a queue: when it arrived; on a wire: when it leaves
+  std::uint8_t priority = 0;  // set when the packet enters a queue; 0: the lowest
+  bool is_written = false;    // the frame already contains its headers, as long as
+                              // Image::egress_watch is 0
+  bool is_marked = false;     // RED on arrival has decided that the frame gets CE when it leaves
+  std::uint32_t copy = 0;     // copy number of a traced packet
+  std::uint64_t trace = 0;    // number of a traced packet; 0: not traced
+  std::int64_t time_ns = 0;   // in a queue: when it arrived; on a wire: when it leaves
   Packet* next = nullptr;
 };
 

@@ -55,6 +55,7 @@ void FairQueue::push(std::uint32_t number, Packet* packet) {
   }
   flow.waiting.push(packet);
   ++flow.count;
+  ++packets_;
   flow.bytes += packet->queue_bytes;
 }
 
@@ -74,6 +75,7 @@ Packet* FairQueue::pop() {
     }
     flow.waiting.pop();
     --flow.count;
+    --packets_;
     flow.bytes -= packet->queue_bytes;
     flow.deficit -= packet->queue_bytes;
     if (flow.count == 0) take_first();

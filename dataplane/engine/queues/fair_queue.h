@@ -13,10 +13,11 @@
 #include <vector>
 
 #include "dataplane/engine/packet/packet_pool.h"
+#include "dataplane/engine/queues/queue_discipline.h"
 
 namespace tiercast::engine {
 
-class FairQueue {
+class FairQueue final : public QueueDiscipline {
  public:
   static constexpr std::uint32_t kFlows = 1024;
   // Bytes that a flow may send per turn. This is less than a packet, so that no flow sends several
@@ -29,12 +30,18 @@ class FairQueue {
   // 0 to kFlows - 1. 0 for a frame that is not IPv4.
   static std::uint32_t flow_of(std::span<const std::byte> frame);
 
-  bool empty() const { return first_ == kNone; }
-  std::uint32_t packets(std::uint32_t flow) const { return flows_[flow].count; }
-  std::uint64_t bytes(std::uint32_t flow) const { return flows_[flow].bytes; }
-  // Adds packet.queue_bytes to the flow's bytes.
-  void push(std::uint32_t flow, Packet* packet);
-  Packet* pop();  // the queue must not be empty
+  std::uint32_t queue_of(const Packet& packet) const override {
+    return flow_of(packet.buffer->frame());
+  }
+  // Of the flow alone.
+  Length limited(std::uint32_t flow) const override {
+    return {flows_[flow].count, flows_[flow].bytes};
+  }
+  // Of all flows.
+  std::uint32_t depth(std::uint32_t) const override { return packets_; }
+  bool empty() const override { return first_ == kNone; }
+  void push(std::uint32_t flow, Packet* packet) override;
+  Packet* pop() override;
 
  private:
   static constexpr std::uint32_t kNone = kFlows;
@@ -53,6 +60,7 @@ class FairQueue {
   // The flows with packets, linked in the order of their turns.
   std::uint32_t first_ = kNone;
   std::uint32_t last_ = kNone;
+  std::uint32_t packets_ = 0;
   bool turn_began_ = false;  // whether the first flow's turn has begun
 };
 

@@ -24,6 +24,13 @@ struct RedConfig {
   bool operator==(const RedConfig&) const = default;
 };
 
+// Two queues, one of which is served first (priority_queues.h).
+struct PriorityConfig {
+  double low_share =
+      0;  // of the bytes sent while both queues wait, for priority 0; below 1. 0: none
+  bool operator==(const PriorityConfig&) const = default;
+};
+
 // Loss in bursts: Gilbert's and Elliott's model with its four probabilities, netem's `gemodel p r
 // 1-h 1-k`. A packet is lost with the probability of the state that it finds; then the state may
 // change. to_bad 0: loss at random, with probability in_good.
@@ -60,6 +67,8 @@ struct PortConfig {
   std::int64_t rx_delay_ns = 0;     // delays frames received on this port, before ingress
   bool fair_queueing = false;       // one queue per flow, served in turn (fair_queue.h); the limits
                                     // of packets and bytes then apply to each flow
+  std::optional<PriorityConfig> priority = std::nullopt;  // not with fair_queueing; the limits
+                                                          // apply to both queues together
   std::optional<RedConfig> red = std::nullopt;  // for all flows together; no effect without a rate
   WireConfig wire{};                            // away from this port, after the queue
   WireConfig rx_wire{};                         // towards this port, before ingress

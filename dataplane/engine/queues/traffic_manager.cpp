@@ -6,6 +6,8 @@
 
 #include "dataplane/engine/packet/ipv4_ecn.h"
 #include "dataplane/engine/packet/random.h"
+#include "dataplane/engine/queues/fair_queue.h"
+#include "dataplane/engine/queues/priority_queues.h"
 
 namespace tiercast::engine {
 
@@ -109,8 +111,10 @@ void TrafficManager::set(std::uint32_t index, const PortConfig& config, std::int
     port.remainder = 0;
   }
   port.rate = rate;
+  const bool other_queues =
+      config.fair_queueing != port.config.fair_queueing || config.priority != port.config.priority;
   port.config = config;
-  if (config.fair_queueing != (port.fair != nullptr)) set_scheduling(port, config.fair_queueing);
+  if (other_queues) set_queues(port);
   set_red(index, config.red);
   set_wires(index, now_ns);
   schedule(index);
@@ -173,16 +177,22 @@ void TrafficManager::lose_unserved(std::uint32_t index, Packet* packet) {
 }
 
 // Waiting packets move over in the order in which they would have left.
-void TrafficManager::set_scheduling(Port& port, bool fair) {
-  if (fair) {
-    port.fair = std::make_unique<FairQueue>();
-    while (!port.waiting.empty()) {
-      Packet* packet = port.waiting.pop();
-      port.fair->push(FairQueue::flow_of(packet->buffer->frame()), packet);
-    }
+void TrafficManager::set_queues(Port& port) {
+  PacketList waiting;
+  while (!port.none_waits()) waiting.push(port.take_waiting());
+  port.queues.reset();
+  if (port.config.fair_queueing) {
+    port.queues = std::make_unique<FairQueue>();
+  } else if (port.config.priority) {
+    port.queues = std::make_unique<PriorityQueues>(*port.config.priority);
   } else {
-    while (!port.fair->empty()) port.waiting.push(port.fair->pop());
-    port.fair.reset();
+    port.waiting = waiting;
+    return;
+  }
+  port.waiting = {};
+  while (!waiting.empty()) {
+    Packet* packet = waiting.pop();
+    port.queues->push(port.queues->queue_of(*packet), packet);
   }
 }
 
@@ -260,16 +270,18 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
     return lose_unserved(index, packet);
   }
   const bool idle = port.in_service == nullptr && port.none_waits() && !port.in_egress;
-  const std::uint32_t flow = port.fair == nullptr ? 0 : FairQueue::flow_of(packet->buffer->frame());
+  std::uint32_t queue = 0;
+  QueueDiscipline::Length limited{stats.queue_packets, stats.queue_bytes};
+  if (port.queues != nullptr) [[unlikely]] {
+    queue = port.queues->queue_of(*packet);
+    packet->enq_qdepth = port.queues->depth(queue);
+    limited = port.queues->limited(queue);
+  }
   const bool passes = port.red == nullptr || pass_red(port, *packet, idle, now_ns);
   if (!idle) {
     const PortConfig& c = port.config;
-    // The limits of a fair queue apply to each flow.
-    const std::uint32_t packets =
-        port.fair == nullptr ? stats.queue_packets : port.fair->packets(flow);
-    const std::uint64_t bytes = port.fair == nullptr ? stats.queue_bytes : port.fair->bytes(flow);
-    if ((c.queue_packets != 0 && packets >= c.queue_packets) ||
-        (c.queue_bytes != 0 && bytes + packet->queue_bytes > c.queue_bytes)) {
+    if ((c.queue_packets != 0 && limited.packets >= c.queue_packets) ||
+        (c.queue_bytes != 0 && limited.bytes + packet->queue_bytes > c.queue_bytes)) {
       ++counts.dropped;
       ++stats.dropped_packets;
       stats.dropped_bytes += frame_bytes;
@@ -291,10 +303,10 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
     stats.max_queue_bytes = std::max(stats.max_queue_bytes, stats.queue_bytes);
   }
   ++stats.enqueued_packets;
-  if (port.fair == nullptr) {
+  if (port.queues == nullptr) {
     port.waiting.push(packet);
   } else {
-    port.fair->push(flow, packet);
+    port.queues->push(queue, packet);
   }
   if (idle) {
     // It counts as waiting until serve() takes it out again.
@@ -315,10 +327,14 @@ void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
   while (port.in_service == nullptr && !port.none_waits()) {
     Packet* packet = port.take_waiting();
     take_from_queue(port, *packet);
+    std::uint32_t waiting = port.stats.queue_packets;
+    if (port.queues != nullptr) [[unlikely]] {
+      waiting = port.queues->depth(port.queues->queue_of(*packet));
+    }
     ++port.labels.of(packet->label).served;
     port.in_egress = true;
     const bool had_ce = has_ce(packet->buffer->frame());
-    const bool leaves = client_.egress(index, *packet, port.stats.queue_packets, now_ns);
+    const bool leaves = client_.egress(index, *packet, waiting, now_ns);
     port.in_egress = false;
     if (!leaves) {
       ++port.labels.of(packet->label).not_sent;

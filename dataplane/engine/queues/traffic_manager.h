@@ -1,11 +1,11 @@
 // The ports' queues, links and wires, in virtual time.
 //
-// A port is a drop-tail FIFO or a fair queue, a link with a rate, and a wire with a propagation
-// delay. RED may drop a packet when it arrives, or decide to mark it. A packet that finds the link
-// idle is served at once and never counts as waiting. The egress pipeline runs when a packet's
-// service starts; the bytes that egress leaves determine the service time: (frame + overhead) * 8 /
-// rate. Service times add up without rounding: an instant is whole nanoseconds plus a remainder in
-// units of 1/rate nanoseconds.
+// A port is a drop-tail FIFO, a fair queue or two queues by priority, a link with a rate, and a
+// wire with a propagation delay. RED may drop a packet when it arrives, or decide to mark it. A
+// packet that finds the link idle is served at once and never counts as waiting. The egress
+// pipeline runs when a packet's service starts; the bytes that egress leaves determine the service
+// time: (frame + overhead) * 8 / rate. Service times add up without rounding: an instant is whole
+// nanoseconds plus a remainder in units of 1/rate nanoseconds.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "dataplane/engine/packet/packet_pool.h"
-#include "dataplane/engine/queues/fair_queue.h"
 #include "dataplane/engine/queues/label_table.h"
 #include "dataplane/engine/queues/port.h"
+#include "dataplane/engine/queues/queue_discipline.h"
 #include "dataplane/engine/queues/red.h"
 #include "dataplane/engine/queues/wire.h"
 
@@ -38,9 +38,9 @@ class TrafficManager {
   class Client {
    public:
     virtual ~Client() = default;
-    // The packet's service starts at now_ns, with `waiting` packets behind it. Return true if
-    // packet.buffer is the frame to send. Return false if nothing is to be sent: the packet goes
-    // back to the pool, and the link stays idle.
+    // The packet's service starts at now_ns, with `waiting` packets behind it in its queue. Return
+    // true if packet.buffer is the frame to send. Return false if nothing is to be sent: the packet
+    // goes back to the pool, and the link stays idle.
     virtual bool egress(std::uint32_t port, Packet& packet, std::uint32_t waiting,
                         std::int64_t now_ns) = 0;
     // A frame leaves the wire at packet.time_ns.
@@ -100,8 +100,8 @@ class TrafficManager {
     PacketList waiting;
     Wire wire, arriving;
     bool delays_arrivals = false;
-    bool impaired = false;            // either wire is
-    std::unique_ptr<FairQueue> fair;  // holds the waiting packets instead of `waiting`
+    bool impaired = false;                    // either wire is
+    std::unique_ptr<QueueDiscipline> queues;  // hold the waiting packets instead of `waiting`
     std::unique_ptr<Red> red;
     Packet* in_service = nullptr;
     std::int64_t free_ns = 0;      // the link is, or became, free at free_ns +
@@ -110,8 +110,8 @@ class TrafficManager {
     bool is_soon = false;          // whether the port is in soon_ instead of due_
     std::uint32_t place = 0;       // index in due_, while due_ns is not kNever
     std::int64_t next_event() const;
-    bool none_waits() const { return fair == nullptr ? waiting.empty() : fair->empty(); }
-    Packet* take_waiting() { return fair == nullptr ? waiting.pop() : fair->pop(); }
+    bool none_waits() const { return queues == nullptr ? waiting.empty() : queues->empty(); }
+    Packet* take_waiting() { return queues == nullptr ? waiting.pop() : queues->pop(); }
   };
 
   // A set of ports, in ascending order.
@@ -160,7 +160,7 @@ class TrafficManager {
   void deliver(std::uint32_t index, Port& port, Packet* packet);
   std::uint64_t seed_of(std::uint32_t port) const;
   void take_from_queue(Port& port, const Packet& packet);
-  void set_scheduling(Port& port, bool fair);
+  void set_queues(Port& port);
   void set_red(std::uint32_t port, const std::optional<RedConfig>& config);
   // RED's word on a packet that arrives; false: it is dropped.
   [[gnu::noinline]] bool pass_red(Port& port, Packet& packet, bool idle, std::int64_t now_ns);

@@ -290,6 +290,7 @@ void SwitchCore::replicate(Packet* packet, const std::vector<Replica>& replicas,
       replica = copy(*packet);
       replica->label = packet->label;
       replica->truncate = packet->truncate;
+      replica->priority = packet->priority;
       replica->is_written = packet->is_written;
       if (packet->trace != 0) tracer.number_copy(*packet, *replica);
     }

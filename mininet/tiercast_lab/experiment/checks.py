@@ -439,6 +439,12 @@ def _check_markings(source: Source, loaded: LoadedExperiment) -> None:
     for name, link in loaded.topology.links.items():
         path, marking = loaded.experiment.placed_marking(name)
         rate, packet_size = link.parameters.rate, loaded.packet_size_of(name)
+        if rate and link.parameters.fair and marking.priority_queues() is not None:
+            raise source.error(
+                path,
+                f"link {name} has a queue for each flow, and {marking.kind} two of its own; valid: "
+                "scheduling: fifo, or another marking",
+            )
         if (id(marking), rate, packet_size) in checked:
             continue
         checked.add((id(marking), rate, packet_size))

@@ -13,7 +13,7 @@ from functools import cached_property
 from ipaddress import IPv4Address
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 from tiercast_controller.base import units
 from tiercast_controller.base.bounded_yaml import shown
 from tiercast_controller.base.errors import ConfigurationError
@@ -53,7 +53,7 @@ from tiercast_lab.experiment.quantities import (
     RunTime,
     Size,
 )
-from tiercast_lab.experiment.tcp_stack import STACKS, TcpStack
+from tiercast_lab.experiment.tcp_stack import SCALABLE, STACKS, TcpStack
 from tiercast_lab.experiment.topology_schema import ProgramFiles, TopologyModel
 from tiercast_lab.experiment.wire import WIRE_KEYS, LossKey, Reorder, Share, Wire
 from tiercast_lab.experiment.yaml_source import KeyPath
@@ -129,6 +129,14 @@ class Period(Strict):
         return self
 
 
+def _ecn(value: object) -> bool | Literal["l4s"]:
+    if value == "l4s":
+        return "l4s"
+    if not isinstance(value, bool):
+        raise ValueError(f"{shown(value)}; valid: true, false, l4s")
+    return value
+
+
 class Traffic(Strict):
     """Flows beside the sessions: TCP flows that send as much as they can, or UDP flows at a
     constant rate; or a program of the user's (`kind: command`), on the host of node `from`.
@@ -151,7 +159,8 @@ class Traffic(Strict):
     # As the kernel names it; checked by each runtime.
     congestion_control: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,14}$")] = "reno"
     packet_size: Annotated[Size, Field(ge=MIN_FLOW_PACKET_SIZE, le=MAX_PACKET_SIZE)] = PACKET_SIZE
-    ecn: bool = False
+    # Marks instead of losses where queues mark. l4s: packets are ECT(1) (RFC 9331), not ECT(0).
+    ecn: Annotated[bool | Literal["l4s"], PlainValidator(_ecn)] = False
     stack: Choice[Literal["kernel", "ns2"]] = "kernel"
     # Instead of the stack's, where they are given.
     sack: bool | None = None
@@ -193,6 +202,11 @@ class Traffic(Strict):
             raise ValueError("on: packets are the size of a TCP transfer; valid: a time")
         if self.off is not None and self.off.in_packets:
             raise ValueError("off: packets are not a time between transfers; valid: a time")
+        if self.kind == "tcp" and self.ecn == "l4s" and self.congestion_control != SCALABLE:
+            raise ValueError(
+                f"ecn: l4s is for scalable congestion control, and {self.congestion_control} is "
+                f"not; valid: congestion_control: {SCALABLE}"
+            )
         if self.rival and self.kind != "tcp":
             raise ValueError("rivals are TCP flows; valid: false")
         return self

@@ -22,6 +22,7 @@ OF_NS3 = (
     "westwood",
     "yeah",
 )
+SCALABLE = "dctcp"  # the one whose rate is inverse to the share of marks (RFC 9331, 4.3)
 
 
 class TcpSender(NamedTuple):

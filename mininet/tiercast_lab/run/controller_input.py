@@ -92,6 +92,10 @@ def _check_markings(loaded: LoadedExperiment, roles: Mapping[Files, Roles]) -> N
                 raise _lacking(
                     loaded, end, path, "priority marks a session's top group, so top_group", one
                 )
+            if marking.priority_queues() is not None and not one.has("queue_class"):
+                raise _lacking(
+                    loaded, end, path, f"{marking.kind} has two queues, so queue_class", one
+                )
 
 
 def _lacking(

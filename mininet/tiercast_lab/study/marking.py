@@ -11,14 +11,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from google.protobuf import json_format
 from tiercast.v1.marking_pb2 import MarkingTrial, TrafficClass, TrialPhase
+from tiercast.v1.queue_pb2 import PriorityQueues as PriorityQueuesMessage
 from tiercast.v1.queue_pb2 import Red as RedMessage
 from tiercast.v1.simulation_pb2 import SimulatedPort, SwitchUpdate
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.network.marking import Marking, PortTraffic
+from tiercast_controller.network.routing import queue_classes
 from tiercast_controller.p4runtime.entities import MulticastGroup, Op, TableEntry, Update, entry
 from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.p4runtime.roles import Roles
@@ -138,33 +141,31 @@ class Judge:
         entry = self.marking.entry(PORT, self.link.traffic)
         try:
             self.roles.require_marking(self.marking.kind, entry)
+            self._require_queues()
         except ConfigurationError as error:
             raise InputError(f"{self.marking.kind}: {error}") from None
         classes = classes or self.classes()
         law = self.marking.law(self.link.traffic)
         registers = [] if law is None or law.register is None else [law.register, *law.also]
-        trial = MarkingTrial(
-            program=str(self.files.json),
-            updates=self._updates(classes),
-            port=self._port(),
-            ingress_port=INGRESS,
-            seed=seed,
-            classes=[self._traffic_class(one) for one in classes],
-            phases=[self._phase(one) for one in phases],
-            registers=registers,
-        )
-        line = json_format.MessageToJson(trial, indent=None).encode() + b"\n"
-        began = time.monotonic()
-        done = subprocess.run([binaries.MARKING], input=line, capture_output=True, check=False)
-        if done.returncode != 0:
-            raise RunFailed(done.stderr.decode().strip() or "tiercast-marking failed")
-        return _read(done.stdout, registers, time.monotonic() - began)
+        trial = trial_of(self.link, phases, classes, seed)
+        trial.program = str(self.files.json)
+        trial.updates.extend(self._updates(classes))
+        trial.port.MergeFrom(self._queue())
+        trial.registers.extend(registers)
+        return run_trial([binaries.MARKING], trial)
 
     def classes(self) -> list[Class]:
         """One that the marking is for: the top group of a session where it looks at ranks."""
         if self.marking.kind == "priority":
             return [Class("top group", rank=TOP_RANK)]
         return [Class("ECT(0)")]
+
+    def _require_queues(self) -> None:
+        if self.marking.priority_queues() is not None and not self.roles.has("queue_class"):
+            raise ConfigurationError(
+                f"it has two queues, so queue_class is needed; {self.program.name} has: "
+                f"{self.program.manifest.describe()}"
+            )
 
     def state_bits(self) -> int:
         """Of the registers in which the program keeps the marking's state of a port."""
@@ -182,6 +183,8 @@ class Judge:
 
     def _described(self, classes: Sequence[Class]) -> Iterator[Update]:
         yield Update(Op.INSERT, self.marking.entry(PORT, self.link.traffic))
+        if self.marking.priority_queues() is not None:
+            yield from (Update(Op.INSERT, one) for one in queue_classes())
         forward = {"port": PORT, "dst_mac": HOST_MAC}
         yield Update(Op.INSERT, entry("ipv4_host", {"dst_addr": HOST}, "forward", forward))
         ranks = sorted({one.rank for one in classes if one.rank is not None})
@@ -192,34 +195,61 @@ class Judge:
             key = {"egress_port": PORT, "session": SESSION}
             yield Update(Op.INSERT, entry("top_group", key, "set_top_group", {"rank": TOP_RANK}))
 
-    def _port(self) -> SimulatedPort:
-        red = self.marking.queue_red()
+    def _queue(self) -> SimulatedPort:
+        red, two = self.marking.queue_red(), self.marking.priority_queues()
         return SimulatedPort(
-            port=PORT,
-            rate_bps=self.link.rate,
-            queue_packets=self.link.queue,
-            overhead_bytes=OVERHEAD_BYTES,
             red=None if red is None else RedMessage(**vars(red)),
+            priority_queues=None if two is None else PriorityQueuesMessage(**vars(two)),
         )
 
-    def _traffic_class(self, one: Class) -> TrafficClass:
-        group = None if one.rank is None else group_of(one.rank)
-        return TrafficClass(
-            destination=HOST if group is None else group,
-            mac=HOST_MAC if group is None else 0x01005E000000 | group & 0x7FFFFF,
-            ecn=one.ecn,
-            packet_bytes=self.link.packet_bytes,
-            share=one.share,
-        )
 
-    def _phase(self, one: Phase) -> TrialPhase:
-        return TrialPhase(
-            duration_ns=round(one.seconds * 1e9),
-            offered_bps=one.load * self.link.rate,
-            arrivals=TrialPhase.Arrivals.Value(one.arrivals.upper()),
-            mean_burst=one.mean_burst,
-            rate_bps=one.rate * self.link.rate,
-        )
+def trial_of(
+    link: Link, phases: Sequence[Phase], classes: Sequence[Class], seed: int
+) -> MarkingTrial:
+    """Packets at a port with a plain queue."""
+    return MarkingTrial(
+        port=SimulatedPort(
+            port=PORT,
+            rate_bps=link.rate,
+            queue_packets=link.queue,
+            overhead_bytes=OVERHEAD_BYTES,
+        ),
+        ingress_port=INGRESS,
+        seed=seed,
+        classes=[_traffic_class(one, link.packet_bytes) for one in classes],
+        phases=[_phase(one, link.rate) for one in phases],
+    )
+
+
+def _traffic_class(one: Class, packet_bytes: int) -> TrafficClass:
+    group = None if one.rank is None else group_of(one.rank)
+    return TrafficClass(
+        destination=HOST if group is None else group,
+        mac=HOST_MAC if group is None else 0x01005E000000 | group & 0x7FFFFF,
+        ecn=one.ecn,
+        packet_bytes=packet_bytes,
+        share=one.share,
+    )
+
+
+def _phase(one: Phase, rate: int) -> TrialPhase:
+    return TrialPhase(
+        duration_ns=round(one.seconds * 1e9),
+        offered_bps=one.load * rate,
+        arrivals=TrialPhase.Arrivals.Value(one.arrivals.upper()),
+        mean_burst=one.mean_burst,
+        rate_bps=one.rate * rate,
+    )
+
+
+def run_trial(command: Sequence[str | Path], trial: MarkingTrial) -> Packets:
+    """Raises RunFailed."""
+    line = json_format.MessageToJson(trial, indent=None).encode() + b"\n"
+    began = time.monotonic()
+    done = subprocess.run(command, input=line, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise RunFailed(done.stderr.decode().strip() or f"{Path(command[0]).name} failed")
+    return _read(done.stdout, list(trial.registers), time.monotonic() - began)
 
 
 def group_of(rank: int) -> int:

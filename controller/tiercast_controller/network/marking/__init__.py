@@ -2,9 +2,9 @@
 
 A class is the only place in Python that describes its kind: the keys of `marking`, in an experiment
 and in the YAML of a controller that runs on its own, their ranges, the entry of the P4 table
-`port_marking` and, for RED on arrival, the settings of the port's queue. docs/add-a-marking.md has
-a complete kind; of_program.py makes classes of kinds that a program's manifest declares
-(docs/your-own-program.md). Unless stated otherwise, quantities are in packets.
+`port_marking` and, for RED on arrival and two queues, the settings of the port's queue.
+docs/add-a-marking.md has a complete kind; of_program.py makes classes of kinds that a program's
+manifest declares (docs/your-own-program.md). Unless stated otherwise, quantities are in packets.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from tiercast_controller.network.marking.base import (
     Law,
     Marking,
     PortPolicy,
+    PortQueue,
     PortTraffic,
+    PriorityQueues,
     QueueRed,
     fixed,
     port_entry,
     whole,
 )
 from tiercast_controller.network.marking.codel import Codel
+from tiercast_controller.network.marking.dualpi2 import DualPi2
 from tiercast_controller.network.marking.pi import Pi2, Pie
 from tiercast_controller.network.marking.priority import PriorityMarking
 from tiercast_controller.network.marking.red import Red
@@ -36,14 +39,17 @@ __all__ = [
     "AnyMarking",
     "Codel",
     "DropTail",
+    "DualPi2",
     "Law",
     "Marking",
     "NoMarking",
     "Pi2",
     "Pie",
     "PortPolicy",
+    "PortQueue",
     "PortTraffic",
     "PriorityMarking",
+    "PriorityQueues",
     "QueueRed",
     "Red",
     "ThresholdMarking",

@@ -37,6 +37,23 @@ class QueueRed:
 
 
 @dataclass(frozen=True)
+class PriorityQueues:
+    """Two queues of a port, of which packets with a priority are served first: the fields of
+    tiercast.v1.PriorityQueues."""
+
+    low_share: float  # of the bytes sent while both wait, for packets without a priority
+    queues: int = 2
+
+
+@dataclass(frozen=True)
+class PortQueue:
+    """What a port's queue does besides holding packets in order."""
+
+    red: QueueRed | None = None
+    priority: PriorityQueues | None = None
+
+
+@dataclass(frozen=True)
 class Law:
     """With what probability a kind of marking marks or drops a packet, from what it looks at."""
 
@@ -78,6 +95,11 @@ class Marking(Strict):
         """What the port's queue does on arrival of packets, besides what the entry says."""
         return None
 
+    def priority_queues(self) -> PriorityQueues | None:
+        """The port's queues, if it has two. Packets of L4S then wait in the one that is served
+        first (p4src/lib/queue_class.p4)."""
+        return None
+
     def law(self, traffic: PortTraffic) -> Law | None:
         """Its equation; None where the decision is no function of one quantity."""
         return None
@@ -98,8 +120,8 @@ class PortPolicy:
     def entry(self, port: int) -> TableEntry:
         return self.marking.entry(port, self.traffic)
 
-    def queue_red(self) -> QueueRed | None:
-        return self.marking.queue_red()
+    def queue(self) -> PortQueue:
+        return PortQueue(self.marking.queue_red(), self.marking.priority_queues())
 
 
 def port_entry(port: int, action: str, parameters: Mapping[str, int]) -> TableEntry:

@@ -22,13 +22,13 @@ from tiercast_controller.p4runtime.entities import TableEntry
 _PERIOD_S = (1 << 14) / 1e6  # of the program's updates (p4src/lib/pi.p4)
 _PER_US = WORD / 1e6  # a probability's units, which have 32 fraction bits, from 1/s to 1/us
 _GAIN = 1 << 14  # of alpha and beta in the program: their products stay within 32 bits
-_REGISTERS = ("pi_probability", "pi_delay_us", "pi_updated_us")
+REGISTERS = ("pi_probability", "pi_delay_us", "pi_updated_us")
 
 Target = Annotated[Duration, Field(ge=10**6, le=0x3FFFF * 1000)]  # ns
 Gain = Annotated[float, Field(gt=0, lt=10)]  # 1/s
 
 
-def _gains(
+def gains(
     target_ns: int, alpha: float, beta: float, period_s: float, traffic: PortTraffic
 ) -> dict[str, int]:
     """The controller's parameters in the P4 action. alpha and beta (1/s): by how much the
@@ -59,7 +59,7 @@ class Pie(Marking):
     """Proportional Integral controller Enhanced (RFC 8033), deciding at departure."""
 
     kind: Literal["pie"] = "pie"
-    registers = (*_REGISTERS, "pie_burst_us", "pie_accumulated")
+    registers = (*REGISTERS, "pie_burst_us", "pie_accumulated")
     target: Target = 15_000_000
     alpha: Gain = 0.125  # RFC 8033, 4.2, for updates each 15 ms
     beta: Gain = 1.25
@@ -87,7 +87,7 @@ class Pie(Marking):
             port,
             "pie",
             {
-                **_gains(self.target, self.alpha, self.beta, 0.015, traffic),
+                **gains(self.target, self.alpha, self.beta, 0.015, traffic),
                 "burst_us": round(self.burst / 1000),
                 "mark_below": min(round(mark_below * WORD), WORD - 1),
                 "spread": int(self.spread),
@@ -100,7 +100,7 @@ class Pi2(Marking):
     rate at a loss, and its double for scalable traffic, which is ECT(1)."""
 
     kind: Literal["pi2"] = "pi2"
-    registers = _REGISTERS
+    registers = REGISTERS
     target: Target = 15_000_000
     alpha: Gain = 0.16  # RFC 9332, figure 2, for updates each 16 ms
     beta: Gain = 3.2
@@ -111,5 +111,5 @@ class Pi2(Marking):
         return Law(lambda p: p * p, "probability p", "", "pi_probability", WORD)
 
     def entry(self, port: int, traffic: PortTraffic) -> TableEntry:
-        gains = _gains(self.target, self.alpha, self.beta, 0.016, traffic)
-        return port_entry(port, "pi2", {**gains, "ecn": int(self.ecn)})
+        controller = gains(self.target, self.alpha, self.beta, 0.016, traffic)
+        return port_entry(port, "pi2", {**controller, "ecn": int(self.ecn)})

@@ -137,6 +137,7 @@ void PsaPath::send(Packet* packet, std::uint32_t port, std::uint32_t instance, P
   set(phv, m_.egress_parser.packet_path, kind);
   set(phv, m_.egress.instance, instance);
   set(phv, m_.egress.class_of_service, service);
+  packet->priority = static_cast<std::uint8_t>(service);
   if (port != kPortRecirculate) {
     core_.enqueue(port, packet, packet->buffer->size);
     return core_.mirror_depth(port);

@@ -10,7 +10,7 @@ struct V1modelFields final : ArchitectureFields {
   Field ingress_port, egress_spec, egress_port, instance_type, packet_length;
   Field enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth;
   Field ingress_global_timestamp, egress_global_timestamp;
-  Field mcast_grp, egress_rid, checksum_error, parser_error;
+  Field mcast_grp, egress_rid, priority, checksum_error, parser_error;
 };
 
 }  // namespace tiercast::engine

@@ -50,12 +50,13 @@ void V1model::find_metadata(const Compiler& compiler, Image& image) const {
   m->egress_global_timestamp = find("intrinsic_metadata", "egress_global_timestamp");
   m->mcast_grp = find("intrinsic_metadata", "mcast_grp");
   m->egress_rid = find("intrinsic_metadata", "egress_rid");
+  m->priority = find("intrinsic_metadata", "priority");
   if (m->egress_spec.cell == 0 || m->egress_port.cell == 0) {
     throw Refused{"v1model's standard_metadata without egress_spec and egress_port", ""};
   }
   image.verdict = {m->egress_spec.cell, m->mcast_grp.cell};
   image.checksum_error_cell = m->checksum_error.cell;
-  image.read_behind = {m->egress_spec, m->mcast_grp, m->egress_rid, m->instance_type};
+  image.read_behind = {m->egress_spec, m->mcast_grp, m->egress_rid, m->instance_type, m->priority};
   image.fields = std::move(m);
 }
 

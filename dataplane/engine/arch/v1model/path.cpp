@@ -70,6 +70,7 @@ void V1modelPath::run_ingress(Packet* packet, InstanceType type, std::uint32_t k
     type = kResubmitted;
   }
 
+  packet->priority = priority_of(state.phv);
   const auto group = static_cast<std::uint32_t>(state.phv[m_.mcast_grp.cell]);
   if (group != 0) {
     set(state.phv, m_.instance_type, kReplicated);
@@ -108,6 +109,7 @@ void V1modelPath::clone(const Packet& original, const PacketState& state, Instan
     std::copy_n(state.phv + f.cell, cells_for(f.width), copy->phv.data() + f.cell);
   }
   set(copy->phv.data(), m_.instance_type, type);
+  copy->priority = priority_of(copy->phv.data());
   copy->truncate = found->second.packet_length;
   core_.replicate(copy, found->second.replicas, m_.egress_rid);
 }

@@ -45,6 +45,10 @@ class V1modelPath final : public PacketPath {
   void begin(Packet& packet, PacketState& state, InstanceType type);
   void clone(const Packet& original, const PacketState& state, InstanceType type);
   void recirculate(const Packet& packet, std::uint32_t fields);
+  // That of a program without the field is 0.
+  std::uint8_t priority_of(const Cell* phv) const {
+    return m_.priority.cell == 0 ? 0 : static_cast<std::uint8_t>(phv[m_.priority.cell]);
+  }
   void keep_fields(std::uint32_t list, const Cell* phv);
   void restore_fields(std::uint32_t list, Cell* phv) const;
 

@@ -104,6 +104,12 @@ class Bmv2Switches:
                     f"--switch bmv2: {'.'.join(path)}: link {link.name} has {marking.kind} with "
                     "`where: arrival`, and bmv2's queues have none; valid: where: departure"
                 )
+            if link.parameters.rate and marking.priority_queues() is not None:
+                raise InputError(
+                    f"--switch bmv2: {'.'.join(path)}: link {link.name} has {marking.kind}, whose "
+                    "two queues share a rate, and bmv2's priority queues have a rate each; "
+                    "valid: a marking of one queue, such as pi2"
+                )
         for event in loaded.experiment.link_events:
             where = f"the event at {format_duration(event.at)}"
             _refuse_wire(where, event.wire)

@@ -45,6 +45,7 @@ from tiercast_lab.run.mininet.switches import SwitchKind
 from tiercast_lab.run.mininet.traffic import (
     TrafficPrograms,
     require_congestion_controls,
+    require_no_l4s,
     require_one_stack,
 )
 from tiercast_lab.run.mininet.user_commands import UserCommands, require_programs
@@ -73,6 +74,7 @@ class MininetRun(Run):
         programs_for(self.loaded, in_real_time=True)
         require_real_time(self.loaded)
         require_congestion_controls(self.loaded)
+        require_no_l4s(self.loaded)
         require_one_stack(self.loaded)
         require_programs(self.loaded)
         for way in self.captures.directions:

@@ -29,6 +29,8 @@ END_S = 5.0
 KINDS = ("tcp", "tcp.sender", "udp", "pause")  # of rows
 PROGRAM = Path(flows.__file__).with_name("__main__.py")
 
+_CODEPOINTS: dict[bool | str, int] = {False: 0, True: 2, "l4s": 1}  # of `ecn` (RFC 3168, 5)
+
 # Called with time_ns of CLOCK_MONOTONIC, kind, agent and fields.
 RowSink = Callable[[int, str, str, dict[str, Any]], None]
 
@@ -41,6 +43,16 @@ def require_congestion_controls(loaded: LoadedExperiment) -> None:
                 f"traffic.{index}.congestion_control: this kernel has no "
                 f"{entry.congestion_control}; it has: {', '.join(available) or 'none'}; "
                 f"run: modprobe tcp_{entry.congestion_control}"
+            )
+
+
+def require_no_l4s(loaded: LoadedExperiment) -> None:
+    """Linux's DCTCP sends ECT(0), and its TCP Prague is no part of it."""
+    for index, entry in enumerate(loaded.experiment.traffic):
+        if entry.kind == "tcp" and entry.ecn == "l4s":
+            raise InputError(
+                f"traffic.{index}.ecn: l4s: this kernel's TCP sends ECT(0) alone; valid: true, "
+                "false, kind: udp, or --runtime ns3"
             )
 
 
@@ -214,7 +226,7 @@ def command(
     if entry.kind == "tcp":
         result.append(f"--congestion-control={entry.congestion_control}")
     else:
-        result += [f"--rate={entry.rate}", *(["--ecn"] if entry.ecn else [])]
+        result += [f"--rate={entry.rate}", f"--ecn={_CODEPOINTS[entry.ecn]}"]
     for key, period in (("on", entry.on), ("off", entry.off)):
         if period is not None:
             result.append(f"--{key}={length(period).text}")

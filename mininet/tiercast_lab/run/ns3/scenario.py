@@ -158,7 +158,8 @@ def _tcp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.T
         **_of_any_flow(experiment, name, flow),
         congestion=entry.congestion_control,
         sack=tcp.sack,
-        ecn=entry.ecn,
+        ecn=bool(entry.ecn),
+        l4s=entry.ecn == "l4s",
         delayed_acks=tcp.delayed_acks,
         overhead_ns=entry.overhead,
         window_packets=tcp.window or 0,
@@ -185,7 +186,9 @@ def _udp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.U
     rate = experiment.traffic[flow.entry].rate
     assert rate is not None  # Traffic's checks ensure this
     ecn = experiment.traffic[flow.entry].ecn
-    return simulation_pb2.UdpFlow(**_of_any_flow(experiment, name, flow), rate_bps=rate, ecn=ecn)
+    return simulation_pb2.UdpFlow(
+        **_of_any_flow(experiment, name, flow), rate_bps=rate, ecn=bool(ecn), l4s=ecn == "l4s"
+    )
 
 
 def _of_any_flow(experiment: Experiment, name: str, flow: Flow) -> dict[str, Any]:
@@ -246,6 +249,7 @@ def _port(
         link=topology.switches[switch].direction(number),
         recorded=recorded,
         red=_red(loaded, link.name) if parameters.rate else None,
+        priority_queues=_priority_queues(loaded, link.name) if parameters.rate else None,
         wire=wire_message(parameters.wire),
         rx_wire=wire_message(link.sent_by(neighbour).wire) if to_host else None,
         capture=captured.get((switch, neighbour)),
@@ -256,6 +260,11 @@ def _port(
 def _red(loaded: LoadedExperiment, link: str) -> queue_pb2.Red | None:
     red = loaded.experiment.marking_of(link).queue_red()
     return None if red is None else queue_pb2.Red(**asdict(red))
+
+
+def _priority_queues(loaded: LoadedExperiment, link: str) -> queue_pb2.PriorityQueues | None:
+    two = loaded.experiment.marking_of(link).priority_queues()
+    return None if two is None else queue_pb2.PriorityQueues(**asdict(two))
 
 
 def _records_wires(loaded: LoadedExperiment) -> bool:

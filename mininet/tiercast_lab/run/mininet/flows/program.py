@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--congestion-control", default="reno")
     parser.add_argument("--window", type=int, default=0, help="largest of TCP, packets; 0: none")
     parser.add_argument("--rate", type=int, default=0, help="of each UDP flow, IP bits/s")
-    parser.add_argument("--ecn", action="store_true", help="UDP's packets are ECT(0)")
+    parser.add_argument("--ecn", type=int, default=0, help="codepoint of UDP's packets (RFC 3168)")
     parser.add_argument("--on", type=Length.parse, help="as Length.text writes it")
     parser.add_argument("--off", type=Length.parse)
     parser.add_argument("--seed", type=int, default=1)

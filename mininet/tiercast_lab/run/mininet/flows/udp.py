@@ -15,7 +15,6 @@ from tiercast_lab.base.lengths import Length
 from tiercast_lab.run.mininet.flows.end import End
 
 HEADERS = 28  # IP and UDP
-ECT_0 = 2  # RFC 3168, 5
 # What may wait for the receiving program: more than a fast flow sends in the longest pause of a
 # valid run.
 RECEIVE_BUFFER = 4 << 20
@@ -46,7 +45,7 @@ class Sender(End):
             connection.bind((options.address, int(port)))
             connection.connect((options.peer, int(port)))
             if options.ecn:
-                connection.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ECT_0)
+                connection.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, options.ecn)
             self.flows.append(Source(name, connection, self.random(name)))
 
     def begin(self) -> None:
