@@ -70,16 +70,16 @@ control DualPi2(inout ipv4_t ipv4,
         // p' follows the longer of the two queues' waits (A.2), and the waits of its last packets
         // are all that a program knows of the other queue.
         bool was_idle = link_was_idle(queue, idle_us);
-        queue_t longer = queue;
+        bit<32> longer_us = queue.wait_us;
         if (!was_idle) {
-            longer.wait_us = waits.classic_us;
+            longer_us = waits.classic_us;
             if (waits.l4s_us > waits.classic_us) {
-                longer.wait_us = waits.l4s_us;
+                longer_us = waits.l4s_us;
             }
-            longer.arrival_us = queue.arrival_us + queue.wait_us - longer.wait_us;
         }
         bool updated;
-        update.apply(longer, was_idle, dualpi2.pi, 0, 0xffffffff, state, updated);
+        update.apply(queue.arrival_us + queue.wait_us, longer_us, was_idle, dualpi2.pi,
+                     0, 0xffffffff, state, updated);
         if (updated) {
             waits.classic_us = 0;
             waits.l4s_us = 0;

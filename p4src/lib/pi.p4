@@ -12,8 +12,6 @@
 #ifndef TIERCAST_PI_P4
 #define TIERCAST_PI_P4
 
-#include "queue.p4"
-
 const int PI_PERIOD_BITS = 14;             // a period is 2^14 us, 16.4 ms
 const bit<32> PI_MAX_DELAY_US = 0x3ffff;   // 262 ms; longer ones count as that
 
@@ -33,17 +31,18 @@ struct pi_state_t {
 }
 
 // shift: steps of p are this many times halved.
-control PiUpdate(in queue_t queue, in bool was_idle, in pi_t pi, in bit<8> shift,
+control PiUpdate(in bit<32> departs_us,  // when the packet departs, modulo 2^32
+                 in bit<32> wait_us, in bool was_idle, in pi_t pi, in bit<8> shift,
                  in bit<32> most,  // that p rises by at once
                  inout pi_state_t state,
                  out bool updated) {
     apply {
-        bit<32> elapsed_us = queue.arrival_us + queue.wait_us - state.updated_us;
+        bit<32> elapsed_us = departs_us - state.updated_us;
         bit<32> periods = elapsed_us >> PI_PERIOD_BITS;
         updated = periods != 0;
         if (updated) {
             state.updated_us = state.updated_us + (periods << PI_PERIOD_BITS);
-            bit<32> delay_us = queue.wait_us;
+            bit<32> delay_us = wait_us;
             if (delay_us > PI_MAX_DELAY_US) {
                 delay_us = PI_MAX_DELAY_US;
             }

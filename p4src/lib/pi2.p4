@@ -23,7 +23,8 @@ control Pi2(inout ipv4_t ipv4, in queue_t queue, in bit<32> idle_us, in pi2_t pi
 
     apply {
         bool updated;
-        update.apply(queue, link_was_idle(queue, idle_us), pi2.pi, 0, 0xffffffff, state, updated);
+        update.apply(queue.arrival_us + queue.wait_us, queue.wait_us,
+                     link_was_idle(queue, idle_us), pi2.pi, 0, 0xffffffff, state, updated);
 
         bool is_ect = pi2.ecn == 1 && ipv4.isValid() && ect(ipv4.ecn);
         bool due;

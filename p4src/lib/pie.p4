@@ -65,8 +65,9 @@ control Pie(inout ipv4_t ipv4, in queue_t queue, in bit<32> idle_us, in pie_t pi
             most = PIE_STEP;
         }
         bool updated;
-        update.apply(queue, link_was_idle(queue, idle_us), pie.pi, pie_shift(pi_state.probability),
-                     most, pi_state, updated);
+        update.apply(queue.arrival_us + queue.wait_us, queue.wait_us,
+                     link_was_idle(queue, idle_us), pie.pi, pie_shift(pi_state.probability), most,
+                     pi_state, updated);
         if (updated) {
             if (was_empty && pi_state.delay_us == 0) {
                 pi_state.probability = pi_state.probability - (pi_state.probability >> 6);
