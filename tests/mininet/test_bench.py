@@ -133,7 +133,7 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
     done = run(tmp_path, device, "--quick", "--sizes=512", "--tries=3", "--trial=500ms", "--json",
                *(f"--only={one}" for one in tests))  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    (found,) = json.loads(done.stdout)
     by_name = {one["name"]: one for one in found["tests"]}
     rate = 2e6 / 8 / 508
     # What a trial of half a second may offer more than the rate waits in the queue at its end: ten

@@ -69,7 +69,7 @@ class Rfc3918:
         return Outcome(
             "Aggregated multicast throughput", "RFC 3918, 4.3 (RFC 2432, 3.1.3)",
             ["frame, bytes", "groups", "egress ports", "offered, frames/s", "forwarded, frames/s",
-             "limited by", "trials"], rows,
+             "limited by", "trials"], rows, keys=3, figure=3,
             plots=[Plot("Aggregated multicast throughput", "frame, bytes", "offered, frames/s",
                         [Curve("measured", curve)])],
         )  # fmt: skip
@@ -100,7 +100,7 @@ class Rfc3918:
         return Outcome(
             "Mixed class throughput", "RFC 3918, 4.1 (RFC 2432, 3.1.1)",
             ["frame, bytes", "multicast", "offered, frames/s", "multicast, frames/s",
-             "unicast, frames/s", "limited by"], rows,
+             "unicast, frames/s", "limited by"], rows, keys=2, figure=2,
             notes=["Unicast frames go to the second port, multicast ones to all but the first."],
         )  # fmt: skip
 
@@ -125,7 +125,7 @@ class Rfc3918:
         return Outcome(
             "Scaled group forwarding matrix", "RFC 3918, 4.2 (RFC 2432, 3.1.2)",
             ["frame, bytes", "groups", "intended, frames/s", "offered, frames/s",
-             "forwarded, frames/s of the slowest port", "lost"], rows,
+             "forwarded, frames/s of the slowest port", "lost"], rows, keys=2, figure=4,
             notes=[f"The intended load is the aggregated throughput with {self._base} groups."],
             plots=[Plot("Scaled group forwarding", "groups", "frames/s", curves, log_x=True)],
         )  # fmt: skip
@@ -187,7 +187,7 @@ class Rfc3918:
         return Outcome(
             name, section if burden else f"{section}; min/max: 5.2 (RFC 2432, 3.2.2)",
             ["frame, bytes", "egress port", "offered, frames/s", "min, us", "mean, us", "p99, us",
-             "max, us", heading], rows,
+             "max, us", heading], rows, keys=2, figure=4,
             notes=[text for text in (
                 note, "From the hand-over to the tester's driver until the frame was taken from "
                 "the receiving one.") if text],
@@ -256,7 +256,7 @@ class Rfc3918:
         return Outcome(
             name, section,
             ["method", "groups", "gap, ms", "min, ms", "mean, ms", "median, ms", "max, ms",
-             "groups without"], rows, notes,
+             "groups without"], rows, 2, 4, notes,
             [Plot(name, "groups", "mean, ms", [Curve("method A", points[:len(scales)])],
                   log_x=True)],
         )  # fmt: skip
@@ -326,8 +326,8 @@ class Rfc3918:
         self._join_all(0)
         return Outcome(
             "Multicast group capacity", "RFC 3918, 7.1 (RFC 2432, 3.5.1)",
-            ["groups", "capacity", "groups in the device's file", "trials"],
-            [[low, f"at least {low}" if low == most else f"{low}", most, trials]],
+            ["groups in the device's file", "capacity", "trials"],
+            [[most, f"at least {low}" if low == most else f"{low}", trials]], keys=1, figure=1,
             notes=["Groups whose frames arrive at all ports that joined them, within ten seconds."],
         )  # fmt: skip
 
