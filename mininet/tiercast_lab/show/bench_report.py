@@ -108,7 +108,7 @@ def _shown(outcome: Outcome) -> dict[str, Any]:
         "pictures": [
             {"data": pages.embedded(_picture(plot)), "title": plot.title}
             for plot in outcome.plots
-            if any(curve.points for curve in plot.curves)
+            if any(len(curve.points) > 1 for curve in plot.curves)
         ],
     }
 
@@ -123,6 +123,7 @@ def _picture(plot: Plot) -> bytes:
                           label=curve.name)  # fmt: skip
         if plot.log_x:
             axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter("{x:g}")
         axes.set_ylim(bottom=0)
         axes.set_xlabel(plot.x)
         axes.set_ylabel(plot.y)
