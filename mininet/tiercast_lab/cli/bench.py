@@ -84,7 +84,7 @@ def bench(
     except ValueError as error:
         raise InputError(f"--trial: {error}") from None
     if not 0.05 <= trial_s <= 3600:
-        raise InputError(f"--trial is {trial}; valid: 50ms to 1h")
+        raise InputError(f"--trial is {trial}; valid: 50ms to 60min")
     machine = describe()
     facts = [f"{machine['cores']} CPUs ({machine['cpu']})"]
     found, pages = [], []
