@@ -10,7 +10,7 @@ FUZZ_SEED ?= 1
 FUZZ_CPU_SECONDS ?= 2
 LOADS ?= 3
 # The programs that a run needs. The tests' binaries are the larger part of a whole build.
-PROGRAMS := tiercast-switch tiercast-send tiercast-host tiercast-delay-line tiercast-ns3 tiercast-marking \
+PROGRAMS := tiercast-switch tiercast-send tiercast-recv tiercast-tester tiercast-host tiercast-delay-line tiercast-ns3 tiercast-marking \
   $(if $(wildcard /usr/include/normApi.h),tiercast-norm)
 ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=OFF -DBUILD_TESTING=OFF \
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from tiercast_lab.bench.tester import CabledPort
 from tiercast_lab.bench.trials import Bench, Plan, Trial, shares
 
 from ..agent.network import ROOT
+from ..patience import PATIENCE_S, wait_until
 
 
 class Equation:
@@ -133,7 +136,7 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
     done = run(tmp_path, device, "--quick", "--sizes=512", "--tries=3", "--trial=500ms", "--json",
                *(f"--only={one}" for one in tests))  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    (found,) = json.loads(done.stdout)
     by_name = {one["name"]: one for one in found["tests"]}
     rate = 2e6 / 8 / 508
     # What a trial of half a second may offer more than the rate waits in the queue at its end: ten
@@ -162,6 +165,49 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
     page = Path(found["report"]).read_text()
     for text in ("RFC 3918, 6.1", "RFC 2544, 26.3", "Not measured", "data:image/png"):
         assert text in page
-    # Nothing stays behind.
-    there = subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout
-    assert "tcbench" not in there
+
+
+@pytest.mark.mininet
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_stays_behind(tmp_path: Path, number: signal.Signals) -> None:
+    """However the command ends, in the middle of a long trial."""
+    file = tmp_path / "device.yaml"
+    file.write_text("embedded: tiercast-switch")
+    command = [ROOT / "tiercast", "bench", f"--device={file}", f"--results={tmp_path}",
+               "--trial=60min", "--only=throughput"]  # fmt: skip
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        wait_until(lambda: "tiercast-tester" in names(descendants(process.pid)), "it measures")
+        time.sleep(0.5)
+        children = descendants(process.pid)
+        process.send_signal(number)
+        status = process.wait(PATIENCE_S)
+    assert status == (130 if number == signal.SIGINT else -signal.SIGKILL)
+    wait_until(lambda: not names(children), "its programs have ended")
+
+
+def descendants(pid: int) -> set[int]:
+    found = {pid}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) in found:
+            found |= descendants(int(path.parent.name)) - found
+    return found
+
+
+def names(pids: set[int]) -> set[str]:
+    """Of those that live."""
+    found = set()
+    for pid in pids:
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue
+        if "State:\tZ" not in status:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            found |= {Path(word.decode()).name for word in words[:8] if word}
+    return found

@@ -1,19 +1,25 @@
 """A switch of the lab's as the device under test: in a network namespace of its own, veths to
-another one for the tester, and the controller that installs routes and trees."""
+another one for the tester, and the controller that installs routes and trees.
+
+The namespaces have no names: a process in each keeps it, and dies with this one. So nothing stays
+behind, however the command ends.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tiercast_controller.base.installation import ROOT
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, RunFailed
+from tiercast_lab.base.interrupt import die_with_parent
 from tiercast_lab.bench.device_file import DeviceFile
 from tiercast_lab.bench.tester import CabledPort
 
@@ -22,10 +28,13 @@ LAYERS = 8  # of a session: its groups follow each other
 CPU_PORT = 510
 
 
-def _ip(*arguments: str) -> None:
-    done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
+ENDS = ("tester", "device")
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        raise RunFailed(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+        raise RunFailed(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
 class EmbeddedDevice:
@@ -42,7 +51,7 @@ class EmbeddedDevice:
             binaries.require(self._switch_binary(device))
         self._device = device
         self._folder = folder
-        self._names = {end: f"tcbench{os.getpid()}-{end}" for end in ("tester", "device")}
+        self._keepers: dict[str, int] = {}  # process ids, by end
         self._processes: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._count = 1 + device.receivers
 
@@ -55,7 +64,10 @@ class EmbeddedDevice:
     @property
     def prefix(self) -> list[str]:
         """Runs a program where the tester's interfaces are."""
-        return ["ip", "netns", "exec", self._names["tester"]]
+        return self._inside("tester")
+
+    def _inside(self, end: str) -> list[str]:
+        return ["nsenter", "-t", str(self._keepers[end]), "-n"]
 
     def address(self, port: int) -> str:
         return f"10.0.{port}.2"
@@ -72,17 +84,20 @@ class EmbeddedDevice:
         ]  # fmt: skip
 
     def make(self) -> None:
-        for name in self._names.values():
-            _ip("netns", "add", name)
+        for end in ENDS:
+            self._start(end, ["unshare", "-n", "sh", "-c", "echo there; exec sleep infinity"])
+            self._keepers[end] = self._processes[-1][1].pid
+            log = self._folder / f"{end}.log"
+            self._wait(lambda log=log: "there" in log.read_text(), "a network namespace")  # type: ignore[misc]
             quiet = [f"net.ipv6.conf.{of}.disable_ipv6=1" for of in ("all", "default")]
-            subprocess.run(["ip", "netns", "exec", name, "sysctl", "-qw", *quiet], check=False)
-            _ip("-n", name, "link", "set", "lo", "up")
+            subprocess.run([*self._inside(end), "sysctl", "-qw", *quiet], check=False)
+            _run(*self._inside(end), "ip", "link", "set", "lo", "up")
         for i in range(self._count):
-            _ip("-n", self._names["tester"], "link", "add", f"t{i}", "type", "veth",
-                "peer", "name", f"d{i}", "netns", self._names["device"])  # fmt: skip
-            _ip("-n", self._names["tester"], "link", "set", f"t{i}", "address", self._mac(i))
+            _run(*self._inside("tester"), "ip", "link", "add", f"t{i}", "type", "veth",
+                 "peer", "name", f"d{i}", "netns", str(self._keepers["device"]))  # fmt: skip
+            _run(*self._inside("tester"), "ip", "link", "set", f"t{i}", "address", self._mac(i))
             for end, letter in (("tester", "t"), ("device", "d")):
-                _ip("-n", self._names[end], "link", "set", f"{letter}{i}", "mtu", "9000", "up")
+                _run(*self._inside(end), "ip", "link", "set", f"{letter}{i}", "mtu", "9000", "up")
         self._start("switch", self._switch_command())
         self._wait(lambda: self._socket.exists() or self._device.embedded == "bmv2",
                    "the switch serves P4Runtime")  # fmt: skip
@@ -93,7 +108,7 @@ class EmbeddedDevice:
         return self._folder / "switch.sock"
 
     def _switch_command(self) -> list[str]:
-        inside = ["ip", "netns", "exec", self._names["device"]]
+        inside = self._inside("device")
         ports = range(self._count)
         if self._device.embedded == "bmv2":
             interfaces = [word for i in ports for word in ("-i", f"{i + 1}@d{i}")]
@@ -139,8 +154,6 @@ class EmbeddedDevice:
         python_path = [str(ROOT / part) for part in ("controller", "build/python")]
         python_path += [part for part in (environment.get("PYTHONPATH"),) if part]
         environment["PYTHONPATH"] = os.pathsep.join(python_path)
-        import sys
-
         command = [sys.executable, "-m", "tiercast_controller", str(file)]
         self._start("controller", command, environment)
         log = self._folder / "controller.log"
@@ -152,11 +165,11 @@ class EmbeddedDevice:
         with (self._folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
-                start_new_session=True,
+                start_new_session=True, preexec_fn=die_with_parent,
             )  # fmt: skip
         self._processes.append((name, process))
 
-    def _wait(self, condition, what: str) -> None:  # type: ignore[no-untyped-def]
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
             self.check()
@@ -182,5 +195,3 @@ class EmbeddedDevice:
                 process.kill()
                 process.wait()
         self._processes.clear()
-        for name in self._names.values():
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)

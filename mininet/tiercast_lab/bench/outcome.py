@@ -25,12 +25,15 @@ class Plot:
 
 @dataclass
 class Outcome:
-    """Of one test. `section` is what it follows, such as "RFC 3918, 6.1"."""
+    """Of one test. `section` is what it follows, such as "RFC 3918, 6.1". Devices are compared by
+    column `figure` of the rows whose first `keys` columns are equal."""
 
     name: str
     section: str
     headings: list[str]
     rows: list[list[Any]]
+    keys: int
+    figure: int
     notes: list[str] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)  # for the JSON alone

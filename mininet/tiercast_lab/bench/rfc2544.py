@@ -29,6 +29,7 @@ class Rfc2544:
         return Outcome(
             "Throughput", "RFC 2544, 26.1 (RFC 1242, 3.17)",
             ["frame, bytes", "frames/s", "Mbit/s on the wire", "limited by", "trials"], rows,
+            keys=1, figure=1,
             plots=[Plot("Throughput", "frame, bytes", "frames/s", [Curve("measured", curve)])],
             details={str(size): _trials(found) for size, found in self.throughputs.items()},
         )  # fmt: skip
@@ -51,7 +52,7 @@ class Rfc2544:
         return Outcome(
             "Latency at throughput", "RFC 2544, 26.2 (RFC 1242, 3.8)",
             ["frame, bytes", "frames/s", "min, us", "mean, us", "p50, us", "p99, us", "max, us"],
-            rows,
+            rows, keys=1, figure=3,
             notes=["Store and forward: from the hand-over of a frame to the tester's driver until "
                    "it was taken from the receiving driver, which is more than the device's own. "
                    "Every frame carries its time, where the RFC tags one in each trial; mean over "
@@ -78,7 +79,7 @@ class Rfc2544:
         return Outcome(
             "Frame loss rate", "RFC 2544, 26.3 (RFC 1242, 3.6)",
             ["frame, bytes", "of the highest rate", "intended, frames/s", "offered, frames/s",
-             "lost"], rows,
+             "lost"], rows, keys=2, figure=4,
             notes=["The highest rate is the line rate where the device's file gives one, else 1.5 "
                    "times the throughput."],
             plots=[Plot("Frame loss rate", "offered, frames/s", "lost, %", curves)],
@@ -110,7 +111,8 @@ class Rfc2544:
             rows.append([size, low, f"at least {low}" if low == most else str(low), trials + 1])
         return Outcome(
             "Back-to-back frames", "RFC 2544, 26.4 (RFC 1242, 3.1)",
-            ["frame, bytes", "frames", "burst without loss", "trials"], rows,
+            ["frame, bytes", "frames", "burst without loss", "trials"], rows, keys=1,
+            figure=2,
             notes=[f"Bursts of up to {BURST_S:g} s at the throughput, as fast as the tester hands "
                    "them over. One burst a length, where the RFC asks for the mean of 50."],
         )  # fmt: skip

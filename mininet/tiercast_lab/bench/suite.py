@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tiercast_lab.base.interrupt import Interrupt
+from tiercast_lab.base.scratch import scratch_folder
 from tiercast_lab.bench import rfc2544, rfc3918
 from tiercast_lab.bench.device_file import DeviceFile
 from tiercast_lab.bench.embedded import EmbeddedDevice
@@ -125,7 +124,7 @@ def _bench(
         prefix: list[str] = []
         alive: Callable[[], None] = lambda: None  # noqa: E731
         if device.embedded is not None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tiercast-")))
+            folder = stack.enter_context(scratch_folder(name="bench-"))
             made = EmbeddedDevice(device, folder)
             stack.callback(made.close)
             say(f"starts {device.embedded}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import RunFailed
-from tiercast_lab.base.interrupt import Interrupt
+from tiercast_lab.base.interrupt import Interrupt, die_with_parent
 
 MEMORY_MB = 512
 END_S = 10.0
@@ -61,7 +61,7 @@ class Tester:
         self._interrupt = interrupt
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, start_new_session=True,
+            text=True, start_new_session=True, preexec_fn=die_with_parent,
         )  # fmt: skip
         self.ports: list[dict[str, Any]] = self.ask({"do": "ports"})["ports"]
 
@@ -71,9 +71,11 @@ class Tester:
         process = self._process
         assert process.stdin and process.stdout and process.stderr
         try:
-            process.stdin.write(json.dumps(command) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
+            # A trial may take a minute; a signal ends it.
+            with self._interrupt.ending(process.kill):
+                process.stdin.write(json.dumps(command) + "\n")
+                process.stdin.flush()
+                line = process.stdout.readline()
         except BrokenPipeError:
             line = ""
         self._interrupt.check()

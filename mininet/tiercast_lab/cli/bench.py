@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from tiercast_controller.base import units
@@ -14,6 +14,9 @@ from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, among
 from tiercast_lab.cli.output import console, print_json, print_report, say, typed
 
+if TYPE_CHECKING:
+    from tiercast_lab.bench.suite import Suite
+
 SIZES = (64, 128, 256, 512, 1024, 1280, 1518)  # RFC 2544 section 9.1, RFC 3918 section 3.1.3
 QUICK_SIZES = (64, 512, 1518)
 SMALLEST, LARGEST = 64, 9000
@@ -21,7 +24,12 @@ SMALLEST, LARGEST = 64, 9000
 
 def bench(
     device: Annotated[
-        Path, typer.Option(help="YAML that describes the device (docs/bench.md).", metavar="FILE")
+        list[Path],
+        typer.Option(
+            help="YAML that describes the device (docs/bench.md); several are measured one after "
+            "the other, and put side by side.",
+            metavar="FILE",
+        ),
     ],
     only: Annotated[
         list[str] | None,
@@ -59,44 +67,71 @@ def bench(
     from tiercast_lab.bench import suite as suites
     from tiercast_lab.bench.device_file import read_device
     from tiercast_lab.bench.trials import Plan
-    from tiercast_lab.show.bench_report import cell, write_report
+    from tiercast_lab.show.bench_report import write_comparison, write_report
 
     for name in only or []:
         if name not in suites.TESTS:
             raise InputError(f"--only: no test {among(name, suites.TESTS)}")
-    described = read_device(device)
+    described = [read_device(file) for file in device]
+    names = [
+        one.name or one.embedded or file.stem for one, file in zip(described, device, strict=True)
+    ]
+    if len(set(names)) < len(names):
+        raise InputError(f"--device: two have the same name; give each a `name`: {names}")
     chosen = _sizes(sizes) if sizes is not None else QUICK_SIZES if quick else SIZES
     try:
         trial_s = units.parse_duration(trial) / 1e9 if trial else 1.0 if quick else 60.0
     except ValueError as error:
         raise InputError(f"--trial: {error}") from None
     if not 0.05 <= trial_s <= 3600:
-        raise InputError(f"--trial is {trial}; valid: 50ms to 1h")
-    plan = Plan(
-        chosen, trial_s, loss=loss,
-        wait_s=0.5 if quick else 2.0,
-        resolution=0.05 if quick else 0.01,
-        tries=tries or (2 if described.embedded else 1),
-        joins=3 if quick else 10,
-        latency_trials=1 if quick else 20,
-    )  # fmt: skip
-    name = described.name or described.embedded or device.stem
-    with Interrupt() as interrupt, console.status("") as status:
-        found = suites.run(described, name, plan, only or [], interrupt, status.update)
-    safe = "".join(c if c.isalnum() or c in ".-" else "-" for c in name)
-    folder = results.resolve() / f"bench-{safe}"
+        raise InputError(f"--trial is {trial}; valid: 50ms to 60min")
     machine = describe()
-    facts = [f"{machine['cores']} CPUs ({machine['cpu']})", f"load {machine['load'][0]} at the end"]
-    page = write_report(found, folder, shlex.join(typed()), facts)
-    (folder / "bench.json").write_text(
-        json.dumps({"machine": machine} | found.as_json(), indent=1) + "\n"
-    )
+    facts = [f"{machine['cores']} CPUs ({machine['cpu']})"]
+    found, pages = [], []
+    with Interrupt() as interrupt, console.status("") as status:
+        for one, name in zip(described, names, strict=True):
+            plan = Plan(
+                chosen, trial_s, loss=loss,
+                wait_s=0.5 if quick else 2.0,
+                resolution=0.05 if quick else 0.01,
+                tries=tries or (2 if one.embedded else 1),
+                joins=3 if quick else 10,
+                latency_trials=1 if quick else 20,
+            )  # fmt: skip
+            suite = suites.run(
+                one, name, plan, only or [], interrupt,
+                lambda text, name=name: status.update(f"{name}: {text}"),  # type: ignore[misc]
+            )  # fmt: skip
+            safe = "".join(c if c.isalnum() or c in ".-" else "-" for c in name)
+            folder = results.resolve() / f"bench-{safe}"
+            pages.append(write_report(suite, folder, shlex.join(typed()), facts))
+            (folder / "bench.json").write_text(
+                json.dumps({"machine": machine} | suite.as_json(), indent=1) + "\n"
+            )
+            found.append(suite)
+    if len(found) > 1:
+        page = write_comparison(found, results.resolve() / "bench", shlex.join(typed()), facts)
+        pages.append(page)
     if as_json:
-        print_json({"report": str(page)} | found.as_json())
+        all_ = [
+            {"report": str(page)} | suite.as_json()
+            for page, suite in zip(pages, found, strict=False)
+        ]
+        print_json(all_)
         return
+    for suite in found:
+        _print(suite)
+    for page in pages:
+        print_report(page)
+
+
+def _print(suite: Suite) -> None:
     from rich.table import Table
 
-    for outcome in found.outcomes:
+    from tiercast_lab.show.bench_report import cell
+
+    say(f"{suite.name}:")
+    for outcome in suite.outcomes:
         table = Table(box=None, header_style="dim", title=f"{outcome.name} ({outcome.section})",
                       title_justify="left")  # fmt: skip
         for heading in outcome.headings:
@@ -104,9 +139,8 @@ def bench(
         for row in outcome.rows:
             table.add_row(*map(cell, row))
         console.print(table)
-    for missing in found.missing:
+    for missing in suite.missing:
         say(f"not measured: {missing.name}: {missing.why}")
-    print_report(page)
 
 
 def _sizes(text: str) -> tuple[int, ...]:

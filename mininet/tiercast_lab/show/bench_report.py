@@ -47,6 +47,47 @@ def write_report(suite: Suite, folder: Path, command: str, facts: Sequence[str])
     return page
 
 
+def write_comparison(suites: Sequence[Suite], folder: Path, command: str,
+                     facts: Sequence[str]) -> Path:  # fmt: skip
+    """Writes comparison.html, of several devices side by side, into the folder; returns its
+    path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    html = pages.render(
+        "bench_comparison.html.j2",
+        names=[one.name for one in suites],
+        facts=facts,
+        tables=_side_by_side(suites),
+        missing=[(one.name, missing) for one in suites for missing in one.missing
+                 if not missing.section],
+        command=command,
+    )  # fmt: skip
+    page = folder / "comparison.html"
+    page.write_text(html)
+    return page
+
+
+def _side_by_side(suites: Sequence[Suite]) -> list[dict[str, Any]]:
+    """A table for each test: rows by what they are of, a column for each device."""
+    tables = []
+    for first in {one.name: one for suite in suites for one in suite.outcomes}.values():
+        found: dict[tuple[str, ...], list[str]] = {}
+        for number, suite in enumerate(suites):
+            for outcome in suite.outcomes:
+                if outcome.name != first.name:
+                    continue
+                for row in outcome.rows:
+                    key = tuple(cell(value) for value in row[: outcome.keys])
+                    found.setdefault(key, ["–"] * len(suites))[number] = cell(row[outcome.figure])
+        tables.append({
+            "name": first.name,
+            "section": first.section,
+            "figure": first.headings[first.figure],
+            "headings": first.headings[: first.keys],
+            "rows": [[*key, *values] for key, values in found.items()],
+        })  # fmt: skip
+    return tables
+
+
 def cell(value: Any) -> str:
     if isinstance(value, float):
         if math.isnan(value) or math.isinf(value):
@@ -67,7 +108,7 @@ def _shown(outcome: Outcome) -> dict[str, Any]:
         "pictures": [
             {"data": pages.embedded(_picture(plot)), "title": plot.title}
             for plot in outcome.plots
-            if any(curve.points for curve in plot.curves)
+            if any(len(curve.points) > 1 for curve in plot.curves)
         ],
     }
 
@@ -82,6 +123,7 @@ def _picture(plot: Plot) -> bytes:
                           label=curve.name)  # fmt: skip
         if plot.log_x:
             axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter("{x:g}")
         axes.set_ylim(bottom=0)
         axes.set_xlabel(plot.x)
         axes.set_ylabel(plot.y)
