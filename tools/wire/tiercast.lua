@@ -8,6 +8,7 @@ local VERSION, DATA = 1, 1
 local MAX_SESSION = 32767
 local COMMON_BYTES, KIND_OFFSET = 8, 8
 local TYPES = { "data", "feedback", "control" }
+local TRIAL = 255  -- of a scheme that has no number
 
 -- What the rules of the table use.
 local function newer(a, b)
@@ -393,6 +394,7 @@ field("flags", ProtoField.uint8, "Flags", base.HEX)
 field("header_length", ProtoField.uint16, "Header length (bytes)")
 field("session", ProtoField.uint16, "Session")
 field("message", ProtoField.string, "Message")
+field("headers", ProtoField.bytes, "Headers of a scheme without a table here")
 field("payload", ProtoField.bytes, "Payload")
 field("group.session", ProtoField.uint16, "Session of the group address")
 field("group.rank", ProtoField.uint8, "Rank of the group address")
@@ -526,14 +528,27 @@ local COMMON = {
     { "version", 1 }, { "type", 1 }, { "scheme", 1 }, { "flags", 1 }, { "header_length", 2 }, { "session", 2 },
 }
 
+-- A message of a scheme whose fields are not known here. Nothing but its common header is judged.
+local function without_table(tree, buffer, common)
+    local length = common.header_length
+    if length < COMMON_BYTES then return "length" end
+    if buffer:len() < length then return "short" end
+    if length > COMMON_BYTES then tree:add(fields.headers, buffer(COMMON_BYTES, length - COMMON_BYTES)) end
+    if buffer:len() > length then tree:add(fields.payload, buffer(length)) end
+    local name = SCHEMES[common.scheme] or string.format("scheme %d", common.scheme)
+    return nil, string.format("%s of %s, session %d", TYPES[common.type], name, common.session)
+end
+
 local function message(tree, buffer)
     if buffer:len() < COMMON_BYTES then return "short" end
     local common = add_fields(tree, buffer(0, COMMON_BYTES), COMMON, "")
     if common.version ~= VERSION then return "version" end
     if not TYPES[common.type] then return "type" end
-    if not by_scheme_and_type[common.scheme] then return "scheme" end
+    local listed = by_scheme_and_type[common.scheme]
+    if not (listed or SCHEMES[common.scheme] or common.scheme == TRIAL) then return "scheme" end
     if common.flags ~= 0 then return "flags" end
     if common.session > MAX_SESSION then return "session" end
+    if not listed then return without_table(tree, buffer, common) end
     local layout, problem = find(buffer, common)
     if not layout then return problem end
     tree:add(fields.message, layout.name):set_generated()

@@ -16,11 +16,13 @@ from .vectors import COMMON, GROUPS, VECTORS, Vector
 DISSECTOR = Path(__file__).resolve().parents[3] / "tools" / "wire" / "tiercast.lua"
 DERIVED = ["message", "payload", "error", "group.session", "group.rank"]
 READABLE = {message.scheme for message in MESSAGES}
-# The dissector reads all schemes, but a vector may expect a reader of only one.
+# The dissector takes all schemes, also those without a number, but a vector may expect a reader of
+# only one.
+TRIAL = 255
 NAMED = [
     vector
     for vector in VECTORS
-    if vector.message and not (vector.error == "scheme" and vector.message[2] in READABLE)
+    if vector.message and not (vector.error == "scheme" and vector.message[2] in {*SCHEMES, TRIAL})
 ]
 
 
@@ -95,6 +97,29 @@ def test_vector(vector: Vector, rows: dict[str, dict[str, str]]) -> None:
         records_here = vector.parts.get("records", [])
         values = ",".join(str(record[name]) for record in records_here if name in record)
         assert row[f"{prefix}.record.{name}"] == values, name
+
+
+def test_a_scheme_without_a_table_is_shown_and_not_rejected(tmp_path: Path) -> None:
+    """A scheme from outside the tree has number 255, and no fields that the dissector knows."""
+    head = bytes.fromhex("0101ff00000c0007")  # data, 12 bytes of headers, session 7
+    messages = [
+        head + bytes.fromhex("0000002a") + b"abc",
+        bytes.fromhex("0102ff0000080007"),
+        head + b"abc",  # a byte of the headers is missing
+        bytes.fromhex("0101ff0000070007"),
+        bytes.fromhex("0101fe0000080007"),  # a number that is nobody's
+    ]
+    capture = tmp_path / "trial.pcap"
+    wrpcap(str(capture), [frame(one, "239.192.0.56", 5500) for one in messages])
+    columns = ["scheme", "session", "headers", "payload", "error"]
+    rows = tshark(tmp_path, capture, columns)
+    assert [tuple(row.values()) for row in rows] == [
+        ("255", "7", "0000002a", "616263", ""),
+        ("255", "7", "", "", ""),
+        ("255", "7", "", "", "short"),
+        ("255", "7", "", "", "length"),
+        ("254", "7", "", "", "scheme"),
+    ]
 
 
 def test_group_addresses(tmp_path: Path) -> None:

@@ -96,7 +96,8 @@ def test_vectors_are_those_that_the_script_makes(tmp_path: Path) -> None:
 
 def test_the_dissector_has_this_table() -> None:
     text = DISSECTOR.read_text()
-    assert with_table(text) == text
+    renew = "run `../../.venv/bin/python -m tiercast_wire.lua` in tools/wire"
+    assert with_table(text) == text, renew
 
 
 # docs/wire-format.md states a message's size in the heading of its section.
