@@ -29,7 +29,14 @@ struct Scheme {
   std::unique_ptr<ReceiverCore> (*make_receiver)(const SessionConfig& config);
 };
 
-std::span<const Scheme> schemes();  // made from schemes/schemes.txt by schemes/schemes.cmake
+// Made from schemes/schemes.txt by schemes/schemes.cmake. ConfigError if one of them is not
+// `checked`.
+std::span<const Scheme> schemes();
+
+// The scheme of the folder with this name. ConfigError, with what is wrong, unless it is called as
+// its folder, its parameters and records begin with its name, each parameter is there once with a
+// default inside its range, and it makes both cores.
+Scheme checked(std::string_view folder, const Scheme& scheme);
 
 // ConfigError for an unknown name; the text lists the known ones.
 const Scheme& find_scheme(std::string_view name);

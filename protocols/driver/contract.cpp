@@ -36,4 +36,9 @@ void Contract::refuse_rate(Rank layer, Rate rate) const {
          std::to_string(rate.bytes_per_second()) + " bytes/s; valid: 0 or more, finite");
 }
 
+void Contract::refuse_written(Rank layer, std::size_t written, std::size_t bytes) const {
+  refuse("write_data: " + std::to_string(written) + " bytes of headers in a packet of layer " +
+         std::to_string(layer) + "; valid: 0 to " + std::to_string(bytes) + ", its length");
+}
+
 }  // namespace tiercast

@@ -4,6 +4,7 @@
 // call and the value. Nothing here allocates unless it throws.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -44,12 +45,18 @@ class Contract {
       refuse_rate(layer, rate);
     }
   }
+  // The headers that write_data() says it wrote into a message of `bytes`.
+  void check_written(Rank layer, std::size_t written, std::size_t bytes) const {
+    if (written > bytes) [[unlikely]]
+      refuse_written(layer, written, bytes);
+  }
   void check_record(std::string_view kind, std::span<const TraceField> fields) const;
   [[noreturn]] void refuse(std::string_view what) const;
 
  private:
   [[noreturn]] void refuse_layer(const char* call, Rank layer) const;
   [[noreturn]] void refuse_rate(Rank layer, Rate rate) const;
+  [[noreturn]] void refuse_written(Rank layer, std::size_t written, std::size_t bytes) const;
 
   const Scheme* scheme_;
   std::uint16_t session_;

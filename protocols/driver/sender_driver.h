@@ -94,7 +94,9 @@ class SenderDriver final : private Sink {
   }
   // To be called from depart(). As SenderCore::write_data().
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) {
-    return core_->write_data(now, layer, message);
+    const std::size_t written = core_->write_data(now, layer, message);
+    contract_.check_written(layer, written, message.size());
+    return written;
   }
 
   // The latest time to call run(). Time::never(): not before something else happens.

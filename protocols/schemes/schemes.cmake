@@ -54,7 +54,7 @@ function(tiercast_write_registry file)
       tiercast_refuse_schemes("scheme ${name}: ${folder} is the second of that name; valid: another name")
     endif()
     string(APPEND includes "#include \"${folder}/${name}.h\"\n")
-    string(APPEND entries "      ${name}::scheme(),\n")
+    string(APPEND entries "      checked(\"${name}\", ${name}::scheme()),\n")
   endforeach()
   file(CONFIGURE OUTPUT ${file} @ONLY CONTENT "#include \"protocols/core/registry.h\"
 

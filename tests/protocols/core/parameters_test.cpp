@@ -139,6 +139,37 @@ TEST(Registry, UnknownSchemesListTheKnownOnes) {
   EXPECT_THAT(error_of([] { find_scheme("tcp"); }), AllOf(HasSubstr("'tcp'"), HasSubstr("sim")));
 }
 
+// What a scheme from outside the tree may say wrongly of itself; a wrong default would hold in
+// every run that does not set the parameter.
+TEST(Registry, ASchemeThatContradictsItselfIsRefused) {
+  const Scheme& sim = find_scheme("sim");
+  EXPECT_EQ(checked("sim", sim).name, "sim");
+  EXPECT_THAT(error_of([&] { checked("aimd", sim); }),
+              AllOf(HasSubstr("scheme aimd"), HasSubstr("'sim'"), HasSubstr("its folder")));
+  const auto said_of = [&](ParameterInfo info, ParameterInfo second) {
+    const ParameterInfo both[] = {info, second};
+    Scheme scheme = sim;
+    scheme.parameters = both;
+    return error_of([&] { checked("sim", scheme); });
+  };
+  const ParameterInfo good{"sim.a", 1, 0, 2, "s", UsedBy::kBoth, "", ""};
+  ParameterInfo other = good;
+  EXPECT_THAT(said_of(good, other), HasSubstr("'sim.a' is there twice"));
+  other.name = "sum.b";
+  EXPECT_THAT(said_of(good, other), HasSubstr("'sum.b'; valid: sim."));
+  other.name = "sim.b";
+  EXPECT_EQ(said_of(good, other), "no error");
+  other.fallback = 3;
+  EXPECT_THAT(said_of(good, other), AllOf(HasSubstr("sim.b = 3"), HasSubstr("0 to 2 s")));
+  Scheme half = sim;
+  half.make_receiver = nullptr;
+  EXPECT_THAT(error_of([&] { checked("sim", half); }), HasSubstr("make_receiver is missing"));
+  const std::string_view records[] = {"round"};
+  Scheme unnamed = sim;
+  unnamed.records = records;
+  EXPECT_THAT(error_of([&] { checked("sim", unnamed); }), HasSubstr("'round'; valid: sim."));
+}
+
 TEST(Registry, WrongConfigsAreRefusedWithTheMember) {
   const Scheme& sim = find_scheme("sim");
   SessionConfig config;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -99,7 +100,8 @@ struct SenderEnd {
     log.push_back("trace " + std::string(kind));
   }
   void depart(Time now, const Departure& departure) {
-    EXPECT_EQ(driver->write_data(now, departure.layer, {}), 8u);
+    std::array<std::byte, 8> message;
+    EXPECT_EQ(driver->write_data(now, departure.layer, message), message.size());
     EXPECT_LE(departure.due, now);
     log.push_back("packet of " + std::to_string(departure.layer));
   }
@@ -260,6 +262,21 @@ TEST(SenderDriver, WhatTheContractForbidsIsRefusedWithItsPlaceAndValue) {
               HasSubstr("'rtt_s'"));
   const std::vector<TraceField> many(Contract::kMaxTraceFields + 1, TraceField{"x", 1});
   EXPECT_THAT(end.refusal([&](Sink& s) { s.trace("trial.state", many); }), HasSubstr("65 fields"));
+}
+
+TEST(SenderDriver, HeadersLongerThanTheirPacketAreRefused) {
+  SenderEnd end;
+  end.driver->start(at(0));
+  std::array<std::byte, 8> message;
+  EXPECT_EQ(end.driver->write_data(at(1), 2, message), 8u);
+  try {
+    end.driver->write_data(at(1), 2, std::span(message).first(7));
+    ADD_FAILURE() << "not refused";
+  } catch (const ContractError& error) {
+    EXPECT_STREQ(error.what(),
+                 "trial, session 12: write_data: 8 bytes of headers in a packet of layer 2; "
+                 "valid: 0 to 7, its length");
+  }
 }
 
 TEST(SenderDriver, ATimerThatStandsStillIsRefusedBeforeItHangsARun) {
