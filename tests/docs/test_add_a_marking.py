@@ -1,6 +1,7 @@
 """docs/add-a-marking.md: its kind of marking runs exactly as printed."""
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -80,6 +81,37 @@ def test_between_the_thresholds_it_depends_on_where_the_queue_comes_from(guide: 
     assert hysteresis > step
     assert abs(step - threshold) < 0.2 * threshold  # `on` or more, not only more
     assert never == 0
+
+
+def test_it_is_judged_by_itself(guide: Guide) -> None:
+    program = str(guide.folder / "p4src/compiled/tiercast.json")
+    to = ["--program", program, "--results", str(guide.folder / "results"), "--seconds", "30"]
+    judged = guide.tiercast("marking", "{kind: hysteresis, on: 20, off: 5}", *to)
+    assert judged.returncode == 0, judged.stderr
+    assert re.search(r"^ hysteresis +– .* 1 bits ", judged.stdout, re.M), judged.stdout
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ('kind: Literal["hysteresis"] = "hysteresis"', "", "Hysteresis: no kind; valid: kind: "),
+        ('["hysteresis"] = "hysteresis"', '["red"] = "red"', "Hysteresis: kind is 'red'; valid: "),
+        ("def entry(", "def entri(", "Hysteresis: no entry(); valid: as in docs/add-a-marking.md"),
+        ("traffic: PortTraffic):", "traffic: PortTraffic):\n        traffic.speed", "'speed'"),
+    ],
+)
+def test_a_class_that_is_wrong_is_named_with_its_file(
+    guide: Guide, tmp_path: Path, right: str, wrong: str, said: str
+) -> None:
+    text = (guide.folder / "hysteresis.py").read_text()
+    assert right in text
+    broken = tmp_path / "broken.py"
+    broken.write_text(text.replace(right, wrong))
+    run = guide.run(TIERCAST_MARKINGS=str(broken))
+    assert run.returncode == 2, run.stdout + run.stderr
+    assert str(broken) in run.stderr
+    assert said in run.stderr
+    assert "Traceback" not in run.stderr
 
 
 @pytest.mark.parametrize(

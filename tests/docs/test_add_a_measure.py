@@ -1,5 +1,6 @@
 """docs/add-a-measure.md: its measure runs exactly as printed."""
 
+import json
 import os
 import re
 import subprocess
@@ -42,6 +43,11 @@ def test_it_is_listed(tmp_path: Path) -> None:
             "@measure(number(), 'twice')\ndef loss(rows, context): ...",
             "'loss': this name is taken",
         ),
+        (
+            "from tiercast_lab.measures import measure, number\n"
+            "@measure(number(), 'short')\ndef short(rows): ...",
+            "measure 'short': its arguments are (rows); valid: (rows, context)",
+        ),
     ],
 )
 def test_a_file_that_fails_is_named(tmp_path: Path, text: str, said: str) -> None:
@@ -53,3 +59,51 @@ def test_a_file_that_fails_is_named(tmp_path: Path, text: str, said: str) -> Non
         assert f"TIERCAST_MEASURES: {path}: " in run.stderr
         assert "Traceback" not in run.stderr
     assert said in tiercast(broken, "measures").stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("return rows['no such rows']", ":7: jain_index: KeyError: 'no such rows'"),
+        ("return 'most'", ": jain_index: TypeError: must be real number, not str"),
+    ],
+)
+def test_a_measure_that_fails_is_named_and_the_rows_are_kept(
+    tmp_path: Path, wrong: str, said: str
+) -> None:
+    measures, experiment = write_files("add-a-measure.md", tmp_path)
+    text = measures.read_text()
+    first = "    rates = [receiver_rate"
+    assert first in text
+    measures.write_text(text.replace(first, f"    {wrong}\n{first}"))
+    results = tmp_path / "r"
+    run = tiercast(measures, "run", str(experiment), "--runtime", "ns3", "--results", str(results))
+    assert run.returncode == 2
+    assert f"TIERCAST_MEASURES: {measures}{said}" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert list(results.glob("*/rows/received.parquet"))
+
+
+def test_a_run_is_read_without_the_file_of_its_measure(tmp_path: Path) -> None:
+    measures, experiment = write_files("add-a-measure.md", tmp_path)
+    results = tmp_path / "r"
+    options = ["--runtime", "ns3", "--results", str(results), "--duration", "10s"]
+    tiercast(measures, "run", str(experiment), *options, "--set", "measure.last=5s")
+    folder = str((results / "latest").resolve())
+    with_it = tiercast(measures, "report", folder, "--json")
+    assert "jain_index" in json.loads(with_it.stdout)["measures"]
+    assert "jain_index" not in with_it.stderr
+    without = subprocess.run(
+        [str(ROOT / "tiercast"), "report", folder, "--json"],
+        capture_output=True,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "TIERCAST_MEASURES"},
+        timeout=300,
+    )
+    assert without.returncode == 0, without.stderr
+    summary = json.loads(without.stdout)
+    assert "jain_index" not in summary["measures"]
+    assert "efficiency" in summary["measures"]
+    assert "without the measures of jain.py, which TIERCAST_MEASURES does not name: jain_index" in (
+        " ".join(without.stderr.split())
+    )

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import traceback
+from collections.abc import Callable
 from importlib import util
 from pathlib import Path
 
 from tiercast_controller.base.errors import ConfigurationError
+
+_imported: dict[str, Path] = {}  # by the name of the module
 
 
 def files_of(variable: str) -> list[Path]:
@@ -19,12 +23,33 @@ def import_files(variable: str, page: str) -> None:
     `page` names the page that has an example."""
     for path in files_of(variable):
         try:
-            spec = util.spec_from_file_location(f"{variable.lower()}_{path.stem}", path)
+            name = f"{variable.lower()}_{path.stem}"
+            spec = util.spec_from_file_location(name, path)
             if spec is None or spec.loader is None:
                 raise ValueError("not a .py file")
+            _imported[name] = path
             spec.loader.exec_module(util.module_from_spec(spec))
         except Exception as error:
             raise ConfigurationError(
                 f"{variable}: {path}: {type(error).__name__}: {error}; "
                 f"valid: Python files such as that of docs/{page}"
             ) from error
+
+
+def imported_from(defined: Callable[..., object]) -> Path | None:
+    """The file that import_files imported and in which a function or class is; None for ours."""
+    return _imported.get(defined.__module__)
+
+
+def fault(error: BaseException, called: Callable[..., object] | None = None) -> str | None:
+    """An error of such a file as its author needs it: file, line and what is wrong. None for an
+    error of ours. `called`: the function that was called. What is wrong with it may have no line of
+    its own in the traceback, such as a result that is no number."""
+    text = f"{type(error).__name__}: {error}"
+    files = {str(path) for path in _imported.values()}
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename in files:
+            return f"{frame.filename}:{frame.lineno}: {frame.name}: {text}"
+    if called is not None and (path := imported_from(called)):
+        return f"{path}: {called.__name__}: {text}"
+    return None

@@ -6,6 +6,7 @@ from P4Info, so another program with the same names works unchanged.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -79,8 +80,10 @@ class _Names(Generic[_Item]):
             return self._by_name[name]
         except KeyError:
             choices = ", ".join(sorted(self._names)) or "none"
+            near = difflib.get_close_matches(name, self._names, 1)
+            meant = f" (did you mean {near[0]!r}?)" if near else ""
             raise ConfigurationError(
-                f"{self.kind} {name!r} is not in the P4 program; it has: {choices}"
+                f"{self.kind} {name!r} is not in the P4 program; it has: {choices}{meant}"
             ) from None
 
     def __contains__(self, name: str) -> bool:

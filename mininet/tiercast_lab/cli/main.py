@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.installation import IN_CHECKOUT, VERSION
+from tiercast_controller.base.plugins import fault
 from typer.exceptions import TyperException
 
 from tiercast_lab.base import binaries
@@ -652,6 +653,9 @@ def _run() -> int:
     except (BrokenPipeError, OutputError):
         raise
     except Exception as error:
+        if said := fault(error):  # of a file that the environment names
+            print(f"tiercast: {said}", file=sys.stderr)
+            return EXIT_INPUT
         traceback.print_exc()
         print(
             f"tiercast: {type(error).__name__}: a bug in tiercast, not in your input; please "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiercast_lab.base import binaries
-from tiercast_lab.base.errors import EXIT_MET, EXIT_NOT_MET, EXIT_OF, InputError, among
+from tiercast_lab.base.errors import EXIT_MET, EXIT_NOT_MET, EXIT_OF, InputError, among, listed
 from tiercast_lab.cli.output import (
     AsJson,
     console,
@@ -301,12 +301,16 @@ def found(run: Path, results: Path) -> Path:
 
 def _directory_of(run: Path, results: Path = binaries.RESULTS) -> Path:
     """The folder of a path, of a name below results/, or of an experiment's last run."""
-    if len(run.parts) != 1 or os.path.isdir(run):
-        return run.absolute()
     named = results / run
+    # A name is a folder here only if there is no such run: an experiment and the folder that it is
+    # developed in often have one name.
+    if len(run.parts) != 1 or (run / "summary.json").exists():
+        return run.absolute()
     if not os.path.lexists(named):
         of_it = re.compile(rf"\d{{8}}-\d{{6}}-{re.escape(run.name)}-[0-9a-f]{{4}}")
-        named = max((one for one in results.glob("*") if of_it.fullmatch(one.name)), default=named)
+        named = max((one for one in results.glob("*") if of_it.fullmatch(one.name)), default=None)
+        if named is None:
+            named = run if os.path.isdir(run) else results / run
     return named.absolute()
 
 
@@ -315,4 +319,10 @@ def _stored(directory: Path) -> StoredRun:
 
     run = load_run(directory.resolve())
     run.require_rows()
+    for file in sorted(set(run.left_out.values())):
+        names = listed([name for name, of in run.left_out.items() if of == file])
+        say(
+            f"without the measures of {file}, which TIERCAST_MEASURES does not name: {names}",
+            console_beside(True),
+        )
     return run

@@ -18,7 +18,7 @@ from tiercast_controller.base.strict import Strict
 
 from tiercast_lab.base.errors import among, listed
 from tiercast_lab.experiment.model import Choice, Line, NumberKey
-from tiercast_lab.experiment.quantities import MAX_SEED
+from tiercast_lab.experiment.quantities import MAX_SEED, require_rising
 from tiercast_lab.measures import MeasureSpec, find_spec
 
 
@@ -127,6 +127,7 @@ class FigureExpectation(Strict):
         for x in self.paper if isinstance(self.paper, dict) else (None,):
             for key in ("paper", "min", "max"):
                 self.bound(key, x)
+        require_rising(self.bound("min"), self.bound("max"))
         return self
 
     @property

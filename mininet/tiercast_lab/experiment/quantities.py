@@ -48,3 +48,9 @@ Packets = Annotated[int, BeforeValidator(units.parse_packets)]
 QueueLimit = Annotated[Queue, BeforeValidator(units.parse_queue)]
 Scheduling = Choice[Literal["fifo", "fair"]]
 NodeNumber = Annotated[int, Field(ge=0, lt=MAX_NODES)]
+
+
+def require_rising(least: float | None, most: float | None) -> None:
+    """Raises ValueError for bounds that nothing can meet."""
+    if least is not None and most is not None and least > most:
+        raise ValueError("min is above max; valid: min, max or both, min at most max")

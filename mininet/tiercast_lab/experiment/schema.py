@@ -52,6 +52,7 @@ from tiercast_lab.experiment.quantities import (
     QueueLimit,
     RunTime,
     Size,
+    require_rising,
 )
 from tiercast_lab.experiment.tcp_stack import SCALABLE, STACKS, TcpStack
 from tiercast_lab.experiment.topology_schema import ProgramFiles, TopologyModel
@@ -424,6 +425,7 @@ class Expectation(Strict):
             raise ValueError("nothing to judge by; valid: tolerance (with paper), min, max")
         for key in ("paper", "min", "max"):
             self.bound(key)
+        require_rising(self.bound("min"), self.bound("max"))
         return self
 
     def bound(self, key: str) -> float | None:

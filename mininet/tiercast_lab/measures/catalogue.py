@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from tiercast_controller.base.plugins import files_of
+from tiercast_controller.base.plugins import fault, files_of, imported_from
 
-from tiercast_lab.base.errors import among
+from tiercast_lab.base.errors import InputError, among
 from tiercast_lab.measures.context import Context
 from tiercast_lab.measures.rows import Rows
 from tiercast_lab.measures.spec import MEASURES, MeasureSpec
@@ -118,6 +118,20 @@ def find_spec(name: str) -> MeasureSpec:
     return parse_name(name).spec
 
 
+def is_known(name: str) -> bool:
+    try:
+        parse_name(name)
+    except ValueError:
+        return False
+    return True
+
+
+def file_of(name: str) -> str | None:
+    """The name of the user's file that has the measure; None for ours."""
+    path = imported_from(find_spec(name).compute)
+    return path.name if path else None
+
+
 def spec_of(name: str) -> tuple[MeasureSpec, str]:
     """The spec and the words for a name that all_measures gives."""
     parsed = parse_name(name)
@@ -165,7 +179,12 @@ def _value(rows: Rows, context: Context, spec: MeasureSpec, which: object) -> fl
     start, end = context.span
     if start >= end and not spec.of_run:
         return None
-    value = spec.compute(rows, context, *(() if which is None else (which,)))
-    # A plain float, because comparing numpy scalars gives no bool. NaN (a mean of nothing, a ratio
-    # to 0) is no value.
-    return None if value is None or not math.isfinite(value) else float(value)
+    try:
+        value = spec.compute(rows, context, *(() if which is None else (which,)))
+        # A plain float, because comparing numpy scalars gives no bool. NaN (a mean of nothing, a
+        # ratio to 0) is no value.
+        return None if value is None or not math.isfinite(value) else float(value)
+    except Exception as error:
+        if (said := fault(error, spec.compute)) is None:
+            raise
+        raise InputError(f"{PLUGINS}: {said} (docs/add-a-measure.md)") from error

@@ -5,6 +5,7 @@ docs/add-a-measure.md has a complete example.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -70,16 +71,31 @@ def measure(
 ) -> Callable[[Compute], Compute]:
     """Makes the decorated function a measure and returns it unchanged. `name` is given if it is not
     the function's; the other arguments are as in MeasureSpec. Raises ValueError if the name is
-    taken."""
+    taken, or if the function does not take the arguments that it will be given."""
 
     def state(compute: Compute) -> Compute:
         its_name = name or compute.__name__
         if its_name in MEASURES:
             raise ValueError(f"measure {its_name!r}: this name is taken; valid: another")
+        _check_arguments(compute, its_name, which, whole)
         MEASURES[its_name] = MeasureSpec(compute, quantity, purpose, which, whole, of_run, beside)
         return compute
 
     return state
+
+
+def _check_arguments(compute: Compute, name: str, which: Which | None, whole: bool) -> None:
+    with_which = "rows, context, which=None" if whole else "rows, context, which"
+    counts = {2} if which is None else {2, 3} if whole else {3}
+    signature = inspect.signature(compute)
+    try:
+        for count in counts:
+            signature.bind(*range(count))
+    except TypeError:
+        valid = "rows, context" if which is None else with_which
+        raise ValueError(
+            f"measure {name!r}: its arguments are {signature}; valid: ({valid})"
+        ) from None
 
 
 def number(unit: str = "", digits: int = 2) -> Quantity:

@@ -21,7 +21,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,15 @@ from tiercast_lab.base.machine import shown_path
 from tiercast_lab.base.scratch import FOLDER
 from tiercast_lab.experiment.model import validate
 from tiercast_lab.experiment.yaml_source import Source
-from tiercast_lab.measures import Context, Rows, context_of, measures_version, spec_of
+from tiercast_lab.measures import (
+    Context,
+    Rows,
+    context_of,
+    file_of,
+    is_known,
+    measures_version,
+    spec_of,
+)
 from tiercast_lab.results.recorder import read_rows, require_files
 from tiercast_lab.results.summary import Summary
 
@@ -188,6 +196,7 @@ def _finite(value: Any) -> Any:
 class StoredRun:
     directory: Path
     summary: dict[str, Any]
+    left_out: dict[str, str] = field(default_factory=dict)  # measures not loaded; their file
     rows_so_far: Rows | None = None  # of a run under way
 
     @cached_property
@@ -288,16 +297,41 @@ def load_run(directory: Path) -> StoredRun:
         seen = summary.get("format") if isinstance(summary, dict) else None
         older = ", of an earlier version; run it again" if seen in range(1, FORMAT) else ""
         raise InputError(f"{path}: format {seen!r}{older}; valid: {FORMAT}")
+    left_out = _leave_out_unknown(summary)
     validate(Summary, Source(summary, {(): str(path)}))
-    return StoredRun(directory, summary)
+    return StoredRun(directory, summary, left_out)
+
+
+def _leave_out_unknown(summary: dict[str, Any]) -> dict[str, str]:
+    """Removes measures of a user's file that is not loaded now, so that their runs can be read
+    without it. Returns them, with the file's name."""
+    measures = summary.get("measures")
+    if not isinstance(measures, dict):
+        return {}
+    left_out = {
+        name: one["file"]
+        for name, one in measures.items()
+        if isinstance(one, dict) and isinstance(one.get("file"), str) and not is_known(name)
+    }
+    summary["measures"] = {name: one for name, one in measures.items() if name not in left_out}
+    if isinstance(expected := summary.get("expected"), list):
+        summary["expected"] = [
+            one for one in expected if not (isinstance(one, dict) and one.get("name") in left_out)
+        ]
+    return left_out
 
 
 def measured(measures: dict[str, float | None]) -> dict[str, Any]:
     """The part of a summary that holds the measures and their version."""
     return {
         "measures": {
-            name: {"value": value, "unit": spec_of(name)[0].unit}
+            name: {"value": value, "unit": spec_of(name)[0].unit, **_file_of(name)}
             for name, value in measures.items()
         },
         "measured_by": measures_version(),
     }
+
+
+def _file_of(name: str) -> dict[str, str]:
+    file = file_of(name)
+    return {} if file is None else {"file": file}

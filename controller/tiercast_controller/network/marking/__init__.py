@@ -9,13 +9,14 @@ manifest declares (docs/your-own-program.md). Unless stated otherwise, quantitie
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from tiercast_controller.base.errors import ConfigurationError
-from tiercast_controller.base.plugins import import_files
+from tiercast_controller.base.plugins import import_files, imported_from
 from tiercast_controller.network.marking.base import (
     Law,
     Marking,
@@ -59,21 +60,29 @@ __all__ = [
 ]
 
 PLUGINS = "TIERCAST_MARKINGS"
+PAGE = "add-a-marking.md"
 
 
 def _kinds() -> dict[str, type[Marking]]:
     """All classes by their kind."""
     kinds: dict[str, type[Marking]] = {}
     for one in Marking.__subclasses__():
+        path = imported_from(one)
+        place = f"{PLUGINS}: {path}: {one.__name__}" if path else one.__name__
         kind = one.model_fields["kind"].default
-        if not isinstance(kind, str) or kind in kinds:
+        if not isinstance(kind, str):
+            raise ConfigurationError(f'{place}: no kind; valid: kind: Literal["name"] = "name"')
+        if kind in kinds:
             taken = ", ".join(kinds)
-            raise ConfigurationError(f"{one.__name__}: kind is {kind!r}; valid: none of {taken}")
+            raise ConfigurationError(f"{place}: kind is {kind!r}; valid: none of {taken}")
+        if inspect.isabstract(one):
+            missing = ", ".join(f"{name}()" for name in sorted(one.__abstractmethods__))
+            raise ConfigurationError(f"{place}: no {missing}; valid: as in docs/{PAGE}")
         kinds[kind] = one
     return kinds
 
 
-import_files(PLUGINS, "add-a-marking.md")
+import_files(PLUGINS, PAGE)
 KINDS = _kinds()
 DEFAULT_KIND = "priority"
 # In the context of a validation: kinds that programs' manifests declare, by name (of_program.py).
