@@ -142,8 +142,8 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
         "join-delay",
         "leave-delay",
     )
-    done = run(tmp_path, device, "--quick", "--sizes=512", "--tries=3", "--trial=500ms", "--json",
-               *(f"--only={one}" for one in tests))  # fmt: skip
+    done = run(tmp_path, device, "--quick", "--sizes=512", "--tries=3", "--trial=500ms",
+               "--late=500ms", "--json", *(f"--only={one}" for one in tests))  # fmt: skip
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)
     by_name = {one["name"]: one for one in found["tests"]}

@@ -26,6 +26,9 @@ class Plan:
     sizes: tuple[int, ...]  # bytes of a frame with FCS
     trial_s: float
     wait_s: float = 2.0  # RFC 2544 section 23: for the frames that are still on their way
+    # In a search a trial fails if its last frame arrives later than this after the last one was
+    # sent; None: a share of the trial (TAIL).
+    late_s: float | None = None
     loss: float = 0.0  # of the frames, that a trial may lose and pass (RFC 1242 3.17: none)
     resolution: float = 0.01  # of a search, as a share of its result
     tries: int = 1  # a rate fails when it fails so often
@@ -34,8 +37,10 @@ class Plan:
     latency_trials: int = 1  # RFC 2544 section 26.2: at least 20
 
     def passes(self, trial: Trial) -> bool:
-        tail_s = max(SHORTEST_TAIL_S, TAIL * self.trial_s)
-        return trial.loss_ratio() <= self.loss and trial.tail_s() <= tail_s
+        late_s = self.late_s
+        if late_s is None:
+            late_s = max(SHORTEST_TAIL_S, TAIL * self.trial_s)
+        return trial.loss_ratio() <= self.loss and trial.tail_s() <= late_s
 
 
 @dataclass
