@@ -48,7 +48,11 @@ Order StreamTable::account(std::uint32_t index, const DataFrame& frame, std::int
   const Departure departure = !frame.stamped || frame.repeats ? Departure::kUnknown
                               : later                         ? Departure::kLater
                                                               : Departure::kNotLater;
+  const std::uint64_t lost = stream.sequence.lost();
   const Order order = stream.sequence.arrive(frame.seq, departure);
+  if (order == Order::kInOrder && stream.sequence.lost() > lost) [[unlikely]] {
+    stream.last_gap_ns.store(arrival_ns, kRelaxed);
+  }
   if (frame.stamped) {
     if (later || !started || order == Order::kRestart) stream.last_sent = frame.sent;
     stream.stamped.add();

@@ -39,7 +39,8 @@ struct alignas(64) Stream {
   Counter extents;     // how many these are
   Counter extent_max;
   std::atomic<std::int64_t> first_arrival_ns{0};
-  std::uint32_t source = 0;  // host order
+  std::atomic<std::int64_t> last_gap_ns{0};  // arrival of the latest packet behind a gap; 0: none
+  std::uint32_t source = 0;                  // host order
   std::uint32_t group = 0;
 
   // Not above the largest.

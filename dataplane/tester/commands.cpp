@@ -82,6 +82,7 @@ Json stream_json(const streams::Stream& stream) {
           {"reordered", stream.sequence.reordered()},
           {"first_ns", stream.first_arrival_ns.load()},
           {"last_ns", stream.last_arrival_ns.load()},
+          {"last_gap_ns", stream.last_gap_ns.load()},
           {"latency_min_ns", stream.latency_min_ns.load()},
           {"latency_max_ns", stream.latency_max_ns.load()},
           {"latency_sum_ns", stream.latency_sum_ns.load()}};
@@ -140,6 +141,10 @@ Json trial(Tester& tester, const Json& json) {
   traffic.destinations = destinations_of(json.at("to"));
   traffic.rate = json.value("rate", 0.0);
   traffic.frames = json.at("frames").get<std::uint64_t>();
+  if (json.contains("then")) {
+    traffic.then_rate = json["then"].at("rate").get<double>();
+    traffic.then_frames = json["then"].at("frames").get<std::uint64_t>();
+  }
   std::vector<Change> changes;
   for (const Json& one : json.value("changes", Json::array())) {
     changes.push_back({Duration::seconds(one.at("at_s").get<double>()),
@@ -166,6 +171,7 @@ Json trial(Tester& tester, const Json& json) {
            {"refused", sent.refused},
            {"first_ns", sent.first_ns},
            {"last_ns", sent.last_ns},
+           {"then_ns", sent.then_ns},
            {"rate", seconds > 0 ? static_cast<double>(sent.frames - 1) / seconds : 0},
            {"late_p99_ns", sent.late.quantile(0.99)},
            {"late_max_ns", sent.late.max()},

@@ -26,6 +26,9 @@ struct Traffic {
   std::vector<Destination> destinations;  // in turn, frame by frame
   double rate = 0;                        // frames/s; 0: back to back
   std::uint64_t frames = 0;
+  // A second part, as where a device is relieved (RFC 2544 section 26.5).
+  double then_rate = 0;
+  std::uint64_t then_frames = 0;
 };
 
 struct Sent {
@@ -33,7 +36,8 @@ struct Sent {
   std::uint64_t refused = 0;  // times that the device had no room, and was asked again
   std::int64_t first_ns = 0;  // hand-over of the first and the last frame, CLOCK_MONOTONIC
   std::int64_t last_ns = 0;
-  Histogram late;  // hand-over minus due time; of a burst that of its first frame
+  std::int64_t then_ns = 0;  // the beginning of the second part
+  Histogram late;            // hand-over minus due time; of a burst that of its first frame
 };
 
 // Sends from the calling thread, which needs a buffer cache of its own (rte_thread_register).

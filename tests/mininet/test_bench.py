@@ -34,7 +34,8 @@ class Equation:
         through = min(1.0, self.capacity / offered)
         received = int(command["frames"] * through)
         port = {"received": received, "first_ns": 0, "last_ns": 1}
-        return {"rate": offered, "sent": command["frames"], "ports": [port, port]}
+        answer = {"rate": offered, "sent": command["frames"], "last_ns": 1}
+        return answer | {"ports": [port, port]}
 
 
 def bench(equation: Equation, plan: Plan, line_rate: int | None = None) -> Bench:
@@ -132,9 +133,17 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
     """Ports of 2 Mbit/s and queues of 10 packets, which any machine can serve: 492 frames of 512
     bytes a second (the rate counts Ethernet's bytes without FCS, which veths do not have)."""
     device = "{embedded: tiercast-switch, port_rate: 2Mbit/s, queue: 10p, groups: {count: 4}}"
-    tests = ("throughput", "aggregated", "mixed", "frame-loss", "join-delay", "leave-delay")
-    done = run(tmp_path, device, "--quick", "--sizes=512", "--tries=3", "--trial=500ms", "--json",
-               *(f"--only={one}" for one in tests))  # fmt: skip
+    tests = (
+        "throughput",
+        "aggregated",
+        "mixed",
+        "frame-loss",
+        "recovery",
+        "join-delay",
+        "leave-delay",
+    )
+    done = run(tmp_path, device, "--quick", "--sizes=512", "--tries=3", "--trial=500ms",
+               "--late=500ms", "--json", *(f"--only={one}" for one in tests))  # fmt: skip
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)
     by_name = {one["name"]: one for one in found["tests"]}
@@ -153,6 +162,10 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
         offered, lost = row[3], float(row[4].split()[0]) / 100
         assert lost <= max(0.0, 1 - rate / offered) + 0.03, row
         assert lost >= 1 - (rate + waiting) / offered - 0.03, row
+    (row,) = by_name["System recovery"]["rows"]
+    # What does not leave in half a second, nor waits, is lost; relieved, nothing more is.
+    assert row[3] >= (row[1] - rate) / 2 - 15, row
+    assert row[4] == "nothing was lost" if row[3] == 0 else 0 <= row[4] <= 600, row
     joins = by_name["Group join delay"]
     assert {row[0] for row in joins["rows"]} == {"A", "B"}
     # The whole change, from report to tree, was seen for every group. A leave may take less than

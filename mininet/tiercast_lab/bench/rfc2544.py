@@ -6,6 +6,7 @@ from tiercast_lab.bench.outcome import Curve, NotMeasured, Outcome, Plot
 from tiercast_lab.bench.trials import OVERHEAD_BYTES, Bench, Found, Trial, mean
 
 STEPS = 10  # of the frame loss rate: 100 %, 90 % ...
+OVERLOAD = 1.1  # RFC 2544 section 26.5
 BURST_S = 2.0  # RFC 2544 section 26.4: bursts of at least two seconds
 
 
@@ -117,6 +118,33 @@ class Rfc2544:
                    "them over. One burst a length, where the RFC asks for the mean of 50."],
         )  # fmt: skip
 
+    def system_recovery(self) -> Outcome:
+        rows = []
+        for size in self.bench.plan.sizes:
+            rate = min(OVERLOAD * self.throughputs[size].rate, self.bench.plan.max_rate)
+            relieved = rate / 2
+            after = max(1, round(relieved * self.bench.plan.trial_s))
+            trial = self.bench.trial(
+                size, rate, [self.bench.host(1)], lambda sent: {1: sent}, each=True,
+                then={"rate": relieved, "frames": after},
+            )  # fmt: skip
+            (one,) = trial.answer["ports"][1]["each"] or [{"last_gap_ns": 0}]
+            gap, then = one["last_gap_ns"], trial.answer["then_ns"]
+            if trial.lost() == 0 or gap == 0:
+                found: float | str = "nothing was lost"
+            else:
+                # The last loss is seen at the arrival behind it.
+                found = max(0.0, (gap - then) / 1e6)
+            rows.append([size, rate, relieved, trial.lost(), found])
+            self.bench.say(f"{size} B: {found} ms")
+        return Outcome(
+            "System recovery", "RFC 2544, 26.5",
+            ["frame, bytes", "overload, frames/s", "then, frames/s", "lost", "recovery, ms"], rows,
+            keys=1, figure=4,
+            notes=[f"{OVERLOAD:.0%} of the throughput for the length of a trial, then half of "
+                   "that: from the change of the rate until the last loss was seen."],
+        )  # fmt: skip
+
     def _top_rate(self, size: int, found: Found) -> float:
         if self.bench.device.line_rate is not None:
             return self.bench.device.line_rate / 8 / (size + OVERHEAD_BYTES)
@@ -124,8 +152,6 @@ class Rfc2544:
 
 
 NOT_MEASURED = [
-    NotMeasured("System recovery", "RFC 2544, 26.5",
-                "a trial of the tester has one rate; it cannot step down while it counts"),
     NotMeasured("Reset", "RFC 2544, 26.6",
                 "the tester cannot reset the device, or know when it was"),
     NotMeasured("Bidirectional traffic", "RFC 2544, 14", "one port of the tester sends"),

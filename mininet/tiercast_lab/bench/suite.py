@@ -18,7 +18,7 @@ from tiercast_lab.bench.rfc3918 import Rfc3918
 from tiercast_lab.bench.tester import CabledPort, Tester
 from tiercast_lab.bench.trials import Bench, Plan, Unsettled
 
-UNICAST_TESTS = ("throughput", "latency", "frame-loss", "back-to-back")
+UNICAST_TESTS = ("throughput", "latency", "frame-loss", "back-to-back", "recovery")
 MULTICAST_TESTS = (
     "aggregated", "mixed", "scaled", "multicast-latency", "burdened-latency", "join-delay",
     "leave-delay", "burdened-join", "capacity",
@@ -27,6 +27,7 @@ TESTS = UNICAST_TESTS + MULTICAST_TESTS
 # Tests that begin where another one ended.
 NEEDS = {
     "latency": "throughput", "frame-loss": "throughput", "back-to-back": "throughput",
+    "recovery": "throughput",
     "scaled": "aggregated", "multicast-latency": "aggregated", "burdened-latency": "aggregated",
     "join-delay": "aggregated", "leave-delay": "aggregated", "burdened-join": "aggregated",
 }  # fmt: skip
@@ -74,6 +75,7 @@ def run(
             "latency": unicast.latency,
             "frame-loss": unicast.frame_loss,
             "back-to-back": unicast.back_to_back,
+            "recovery": unicast.system_recovery,
             "aggregated": multicast.aggregated_throughput,
             "mixed": multicast.mixed_class_throughput,
             "scaled": multicast.scaled_group_forwarding,

@@ -48,6 +48,14 @@ def bench(
     loss: Annotated[
         float, typer.Option(min=0, max=0.5, help="Share of frames that a passing trial may lose.")
     ] = 0.0,
+    late: Annotated[
+        str | None,
+        typer.Option(
+            help="A search's trial fails if frames arrive later than this after its end (a "
+            "thirtieth of its length, at least 20ms).",
+            metavar="TIME",
+        ),
+    ] = None,
     tries: Annotated[
         int | None,
         typer.Option(min=1, max=10, help="A rate fails when so many trials do (1; embedded: 2)."),
@@ -83,6 +91,10 @@ def bench(
         trial_s = units.parse_duration(trial) / 1e9 if trial else 1.0 if quick else 60.0
     except ValueError as error:
         raise InputError(f"--trial: {error}") from None
+    try:
+        late_s = units.parse_duration(late) / 1e9 if late else None
+    except ValueError as error:
+        raise InputError(f"--late: {error}") from None
     if not 0.05 <= trial_s <= 3600:
         raise InputError(f"--trial is {trial}; valid: 50ms to 60min")
     machine = describe()
@@ -91,7 +103,7 @@ def bench(
     with Interrupt() as interrupt, console.status("") as status:
         for one, name in zip(described, names, strict=True):
             plan = Plan(
-                chosen, trial_s, loss=loss,
+                chosen, trial_s, loss=loss, late_s=late_s,
                 wait_s=0.5 if quick else 2.0,
                 resolution=0.05 if quick else 0.01,
                 tries=tries or (2 if one.embedded else 1),

@@ -121,6 +121,7 @@ TEST(StreamTable, CountsMarksAndExtents) {
   EXPECT_EQ(table[0].extent_sum.get(), 3u);
   EXPECT_EQ(table[0].extents.get(), 2u);
   EXPECT_EQ(table[0].sequence.restarts(), 0u);
+  EXPECT_EQ(table[0].last_gap_ns.load(), 1'000'000 + 7 * 1000);  // 7 came before 6
 }
 
 TEST(StreamTable, ARestartedSenderIsKnownByItsTimeUnlessItRepeatsPackets) {
