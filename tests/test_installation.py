@@ -9,7 +9,18 @@ import pytest
 from tiercast_controller.base.installation import IN_CHECKOUT, ROOT
 from tiercast_lab.base import binaries
 
-PROGRAMS = ("switch", "send", "host", "delay-line", "stf", "marking", "switch-dpdk", "norm")
+PROGRAMS = (
+    "switch",
+    "send",
+    "host",
+    "delay-line",
+    "stf",
+    "marking",
+    "switch-dpdk",
+    "norm",
+    "recv",
+    "tester",
+)
 
 
 @pytest.fixture(scope="module")

@@ -110,6 +110,7 @@ async def test_it_runs_until_it_is_told_to_end(
         async with asyncio.timeout(PATIENCE_S):
             while not Path(f"{socket_directory}/lab.sock").exists():
                 await asyncio.sleep(0.02)
+            assert json.loads(await process.stdout.readline())["kind"] == "ready"
             await servers["s0"].punt(program, 2, igmp.join("239.192.0.8"))
             event = json.loads(await process.stdout.readline())
             await servers["s0"].punt(program, 2, igmp.join("230.4.4.1"))

@@ -87,7 +87,7 @@ def test_entries_by_hand(program) -> None:
                 "target_us": 15_000,
                 "alpha": 704,  # 0.16 * 16.384 / 16 of 2^32 / 10^6
                 "beta": 13744,  # 3.2 * 2^32 / 10^6
-                "idle_fall": 10555311,  # 0.16 * 16.384 / 16 * 0.015 * 2^32
+                "idle_fall": 10555312,  # 0.16 * 16.384 / 16 * 0.015 * 2^32
                 "idle_us": 70,
                 "coupling": 32,  # k = 2, in 1/16
                 "overload": 1 << 31,  # k p' = 1
@@ -190,10 +190,10 @@ def test_red_on_arrival_is_the_queues_and_the_program_marks_nothing(program) -> 
     assert plain is not None and plain.weight == 0.002  # ns-2's
 
 
-@given(st.floats(1, 15.99), st.integers(0, 10**9), st.integers(0, 10**9))
+@given(st.floats(1, 255 / 16), st.integers(0, 10**9), st.integers(0, 10**9))
 def test_no_product_of_dualpi2_exceeds_32_bits(coupling, min_th, width) -> None:
     """Those of lib/dualpi2.p4: k p' below overload, and the ramp below its end."""
-    entry = DualPi2(coupling=coupling, min_th=min_th, range=width).entry(1, TRAFFIC)
+    entry = DualPi2(coupling=coupling, min_th=f"{min_th}ns", range=f"{width}ns").entry(1, TRAFFIC)
     values = dict(entry.params)
     assert ((values["overload"] - 1) >> 4) * values["coupling"] < 1 << 32
     assert values["overload"] * values["coupling"] >= ((1 << 32) - 1) * 16

@@ -34,7 +34,7 @@ class DualPi2(Marking):
     target: Target = 15_000_000  # of the Classic queue's delay
     alpha: Gain = 0.16  # for updates each 16 ms
     beta: Gain = 3.2
-    coupling: Annotated[float, Field(ge=1, lt=16)] = 2  # k, in steps of 1/16
+    coupling: Annotated[float, Field(ge=1, le=255 / 16)] = 2  # k, in steps of 1/16
     # L4S packets that waited longer than min_th are marked with a probability that rises to 1
     # over `range`; those that leave no more than th_len packets behind in their queue are spared.
     min_th: Annotated[Duration, Field(ge=0, le=10**9)] = 800_000
