@@ -40,7 +40,9 @@ COMMANDS = dict(_commands(typer.main.get_command(app)))
 every_command = pytest.mark.parametrize("command", COMMANDS)
 
 # What a command needs besides the argument that a test is about.
-NEEDED = {"receiver": ["h1"], "at": ["1s"], "sender": ["unix:/no/such/socket"]}
+NEEDED = {
+    "receiver": ["h1"], "at": ["1s"], "sender": ["unix:/no/such/socket"], "device": ["d.yaml"],
+}  # fmt: skip
 NOT_THERE = "no-such-place.yaml"
 
 
@@ -186,11 +188,17 @@ measures: [efficiency]
 axes: {delta: [{name: high, set: {sim.delta: 0.9}}]}
 seeds: [1]
 """
+# Rings that return their own frames, which no test of multicast is made on.
+DEVICE = """\
+ports: [{device: net_ring, address: 10.0.0.2}, {device: net_ring, address: 10.0.1.2}]
+multicast: false
+"""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files of an experiment, a figure, numbers and a sweep, and two runs in results/."""
+    """Files of an experiment, a figure, numbers, a sweep and a device, and two runs in
+    results/."""
     folder = tmp_path_factory.mktemp("commands")
     (folder / "figures").mkdir()
     (folder / "pair.yaml").write_text(PAIR)
@@ -198,6 +206,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     numbers = NUMBERS.replace("FIGURE", str(folder / "figures/figure.yaml"))
     (folder / "numbers.yaml").write_text(numbers)
     (folder / "sweep.yaml").write_text(SWEEP)
+    (folder / "device.yaml").write_text(DEVICE)
     for seed in ("1", "2"):
         command = [ROOT / "tiercast", "run", "pair.yaml", "--runtime", "ns3", "--seed", seed]
         subprocess.run([*command, "--results", "results"], cwd=folder, check=True)
@@ -231,6 +240,7 @@ PRINTS = {
     "reproduce": "--jobs 1 --results DIR",
     "runtimes": "--results DIR",
     "marking": "threshold --seconds 1 --results DIR",
+    "bench": "--device device.yaml --only capacity --results DIR",
     "calibrated": "--jobs 1 --results DIR",
     "sweep": "sweep.yaml --jobs 1 --results DIR",
     "list": "",
