@@ -338,6 +338,7 @@ def test_what_can_no_longer_be_run_is_recorded_with_its_commit(file: Path) -> No
         ("measure: session_throughput, at: 2", "measure: speed, at: 2", "unknown measure 'speed'"),
         ("over: {at: 1}, min: 1.5", "over: {at: 1}, min: 1Mbit/s", "not a plain number"),
         ("x: 2,", "x: 1,", "each point its own x"),
+        ("over: {at: 1}, min: 1.5", "over: {at: 1}, min: 3", "min is above max"),
         ("seeds: [1, 2]", "seeds: [1, 1]", "a seed is given twice in 'seeds'; valid: once"),
         ("seeds: [1, 2]", "seeds: [-1]", "figure.seeds.0: -1; valid: 0 or more"),
         ("measure: session_throughput, at: 2", "measure: loss@late, at: 2", "no period 'late'"),

@@ -104,6 +104,7 @@ def test_every_experiment_of_the_repository_loads() -> None:
             ["'effeciency'", "did you mean 'efficiency'?"],
         ),
         ("{measure: efficiency, min: 0.9}", "{measure: efficiency}", 14, ["tolerance", "min"]),
+        ("efficiency, min: 0.9", "efficiency, min: 0.9, max: 0.8", 14, ["min is above max"]),
         ("paper: 6Mbit/s", "paper: 6", 13, ["6", "Mbit/s"]),
         ("measure: {last", "measure: [last", 11, ["expected"]),
         ("last: 10s", "last: 0s", 11, ["measure.last", "'0s'; valid: 1ns or more"]),

@@ -17,6 +17,7 @@ from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_INPUT, EXIT_NOT_MET, InputError
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.base.machine import digests
+from tiercast_lab.cli.stored_runs import found
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.results import again
@@ -477,6 +478,21 @@ def test_an_experiments_name_is_its_last_run(tmp_path: Path) -> None:
     (tmp_path / "20261123-101800-my-diamond-ffff").mkdir()
     assert "20261123-101700-diamond-0c4d" in no_run("diamond")
     assert "RUN: no run 'diamon'" in no_run("diamon")
+
+
+def test_a_runs_name_goes_before_a_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An experiment is often in a folder that is named as it is."""
+    (tmp_path / "hysteresis").mkdir()
+    results = tmp_path / "results"
+    last = results / "20261123-101700-hysteresis-0c4d"
+    last.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert found(Path("hysteresis"), results) == last
+    assert found(Path("hysteresis/"), tmp_path / "others") == tmp_path / "hysteresis"
+    (tmp_path / "hysteresis/summary.json").touch()
+    assert found(Path("hysteresis"), results) == tmp_path / "hysteresis"
 
 
 # ------------------------------------------------------------------------------------------ export

@@ -653,8 +653,8 @@ def _run() -> int:
     except (BrokenPipeError, OutputError):
         raise
     except Exception as error:
-        if said := fault(error):  # of a file that the environment names
-            print(f"tiercast: {said}", file=sys.stderr)
+        if place := fault(error):  # in a file that the environment names
+            print(f"tiercast: {place}", file=sys.stderr)
             return EXIT_INPUT
         traceback.print_exc()
         print(

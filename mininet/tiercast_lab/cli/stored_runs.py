@@ -301,17 +301,15 @@ def found(run: Path, results: Path) -> Path:
 
 def _directory_of(run: Path, results: Path = binaries.RESULTS) -> Path:
     """The folder of a path, of a name below results/, or of an experiment's last run."""
-    named = results / run
-    # A name is a folder here only if there is no such run: an experiment and the folder that it is
-    # developed in often have one name.
+    # A name is a folder here only if there is no such run: an experiment is often in a folder of
+    # its name.
     if len(run.parts) != 1 or (run / "summary.json").exists():
         return run.absolute()
-    if not os.path.lexists(named):
-        of_it = re.compile(rf"\d{{8}}-\d{{6}}-{re.escape(run.name)}-[0-9a-f]{{4}}")
-        named = max((one for one in results.glob("*") if of_it.fullmatch(one.name)), default=None)
-        if named is None:
-            named = run if os.path.isdir(run) else results / run
-    return named.absolute()
+    if os.path.lexists(named := results / run):
+        return named.absolute()
+    of_it = re.compile(rf"\d{{8}}-\d{{6}}-{re.escape(run.name)}-[0-9a-f]{{4}}")
+    last = max((one for one in results.glob("*") if of_it.fullmatch(one.name)), default=None)
+    return (last or (run if os.path.isdir(run) else named)).absolute()
 
 
 def _stored(directory: Path) -> StoredRun:
