@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiercast.v1.marking_pb2 import QueueDisc
 from tiercast_controller.network.marking import (
     KINDS,
     Codel,
     DropTail,
+    DualPi2,
     Marking,
     NoMarking,
     Pi2,
@@ -22,8 +24,19 @@ from tiercast_controller.network.marking import (
     Red,
     ThresholdMarking,
 )
+from tiercast_lab.base.errors import RunFailed
+from tiercast_lab.study.beside_ns3 import Ns3Disc, disc_of, is_built
 from tiercast_lab.study.marking import Class, Judge, Link, Phase
-from tiercast_lab.study.marking_results import LOADS, Bin, at_load, by_class, curve, over, wilson
+from tiercast_lab.study.marking_results import (
+    LOADS,
+    Bin,
+    at_load,
+    by_class,
+    by_queue,
+    curve,
+    over,
+    wilson,
+)
 
 from .conftest import ROOT
 
@@ -56,8 +69,9 @@ def test_a_step_is_at_its_threshold(marking: Marking) -> None:
         Red(wait=False, gentle=True),
         Pie(ecn=True, mark_below=1),
         Pi2(ecn=True),
+        DualPi2(),
     ],
-    ids=["RED", "RED of 1993", "PIE", "PI2"],
+    ids=["RED", "RED of 1993", "PIE", "PI2", "DualPI2"],
 )
 def test_chance_is_as_the_equation_says(marking: Marking) -> None:
     """Of some 20 ranges at 95 % one is outside by chance; four are 1 in 60 cases."""
@@ -82,6 +96,49 @@ def test_pie_keeps_the_delay_at_its_target_and_carries_what_the_link_can() -> No
     assert row.utilisation > 0.98
     assert row.wait_p50 == pytest.approx(0.015, rel=0.3)
     assert row.dropped == pytest.approx(1 - 1 / 1.2, abs=0.02) and row.marked == 0
+
+
+def test_dualpi2_couples_its_queues_and_keeps_l4s_short() -> None:
+    """RFC 9332: p_CL = k p' and p_C = p'^2. Traffic that does not react needs p' of 0.25 at load 1
+    and 0.37 at 1.05, where p' varies by a tenth, so that the mean's root is a few percent off the
+    root's mean."""
+    rows = {row.load: row for row in by_queue(Judge(DualPi2(), LINK), 60, seed=1)}
+    for load in (1.0, 1.05):
+        row = rows[load]
+        assert row.coupled > 0.4
+        assert row.l4s_marked == pytest.approx(row.coupled, rel=0.06)
+    for row in rows.values():
+        # An L4S packet waits for the one in service, and for Classic's share of one in ten.
+        assert row.l4s_wait_p50 <= LINK.packet_s and row.l4s_wait_p95 <= 4 * LINK.packet_s
+    assert rows[1.2].classic_wait_p50 == pytest.approx(0.015, rel=0.2)
+    # Overload: with p' = 0.71 both are dropped alike.
+    assert rows[2.0].l4s_dropped == pytest.approx(rows[2.0].classic_dropped, abs=0.01)
+    assert rows[2.0].l4s_dropped == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.skipif(not is_built(), reason="tiercast-ns3 is not built")
+@pytest.mark.parametrize("marking", [Codel(), Pie(), Red(where="arrival")], ids=str)
+def test_ns3_disc_of_the_law_does_the_same(marking: Marking) -> None:
+    """The same packets. Both drop what the link cannot carry; where nothing is random both drop the
+    same ones (tests/ns3 has tighter bounds of longer trials)."""
+    disc = disc_of(marking, LINK)
+    assert disc is not None
+    judge = Judge(marking, LINK)
+    for load in (0.9, 1.1):
+        phases = [Phase(60, load)]
+        ours = at_load(judge.carry(phases), load, "poisson", LINK)
+        theirs = at_load(Ns3Disc(disc, LINK, judge.classes()).carry(phases), load, "poisson", LINK)
+        assert ours.dropped == pytest.approx(theirs.dropped, abs=0.004)
+        assert ours.utilisation == pytest.approx(theirs.utilisation, abs=0.005)
+        assert ours.wait_p50 == pytest.approx(theirs.wait_p50, rel=0.1)
+
+
+def test_a_disc_that_ns3_does_not_have_is_named() -> None:
+    assert disc_of(Pi2(), LINK) is None
+    wrong = Ns3Disc(QueueDisc(type="ns3::NoQueueDisc"), LINK, [Class("ECT(0)")])
+    if is_built():
+        with pytest.raises(RunFailed, match="type 'ns3::NoQueueDisc'; valid: a queue disc of ns-3"):
+            wrong.carry([Phase(1, 0.5)])
 
 
 def test_without_marking_the_queue_fills_to_its_limit() -> None:

@@ -21,11 +21,16 @@ from tiercast_lab.show.panels import COLOURS
 from tiercast_lab.show.plots import DPI, METADATA, STYLE
 from tiercast_lab.show.traced_report import draw_law
 from tiercast_lab.study.marking import Link
-from tiercast_lab.study.marking_results import AtLoad, Judgement, Over
+from tiercast_lab.study.marking_results import AtLoad, Judgement, OfQueues, Over
 
-TIMES = ("target", "interval", "burst")  # keys that are in ns
+TIMES = ("target", "interval", "burst", "min_th", "range")  # keys that are in ns
 HEADINGS = (
     "arrivals", "load", "utilisation", "marked", "dropped", "queue full", "wait p50", "p95", "p99"
+)  # fmt: skip
+
+QUEUE_HEADINGS = (
+    "load", "Classic: wait p50", "p95", "L4S: wait p50", "p95", "Classic dropped", "L4S marked",
+    "L4S dropped", "k √(Classic dropped)"
 )  # fmt: skip
 
 
@@ -45,6 +50,7 @@ def write_report(judged: Sequence[Judgement], link: Link, seconds: float, folder
         seconds=seconds,
         judged=[_shown(one) for one in judged],
         headings=HEADINGS,
+        queue_headings=QUEUE_HEADINGS,
         pictures={name: pages.embedded(path) for name, path in pictures.items()},
         command=command,
     )
@@ -68,6 +74,17 @@ def load_row(one: AtLoad) -> list[str]:
     ]
 
 
+def queue_row(one: OfQueues) -> list[str]:
+    waits = (one.classic_wait_p50, one.classic_wait_p95, one.l4s_wait_p50, one.l4s_wait_p95)
+    shares = (one.classic_dropped, one.l4s_marked, one.l4s_dropped)
+    return [
+        f"{one.load:g}",
+        *("–" if math.isnan(wait) else f"{1e3 * wait:.1f} ms" for wait in waits),
+        *(f"{share:.2%}" for share in shares),
+        f"{one.coupled:.2%}" if one.coupled < 1 else "overload",
+    ]
+
+
 def _shown(one: Judgement) -> dict[str, Any]:
     if one.kind == "none":
         law = "–"
@@ -85,6 +102,8 @@ def _shown(one: Judgement) -> dict[str, Any]:
         "keys": ", ".join(f"{key} {_value(key, value)}" for key, value in one.keys.items()) or "–",
         "law": law,
         "loads": [load_row(row) for row in one.loads],
+        "ns3": [load_row(row) for row in one.ns3],
+        "queues": [queue_row(row) for row in one.queues],
         "classes": one.classes,
         "state_bits": one.state_bits,
         "entry_bits": one.entry_bits,
@@ -138,13 +157,24 @@ def _loads(judged: Sequence[Judgement]) -> Any:
         for axis, (label, value) in zip(axes[line], columns, strict=True):
             for number, one in enumerate(judged):
                 rows = [row for row in one.loads if row.arrivals == arrivals]
+                colour = COLOURS[number % len(COLOURS)]
                 axis.plot(
                     [row.load for row in rows],
                     [value(row) for row in rows],
-                    color=COLOURS[number % len(COLOURS)],
+                    color=colour,
                     marker=".",
                     label=name_of(one),
                 )
+                beside = [row for row in one.ns3 if row.arrivals == arrivals]
+                if beside:
+                    axis.plot(
+                        [row.load for row in beside],
+                        [value(row) for row in beside],
+                        color=colour,
+                        linestyle="none",
+                        marker="x",
+                        label=f"{name_of(one)}, ns-3's",
+                    )
             axis.set_title(f"{arrivals}: {label}")
             axis.set_xlabel("load")
             axis.set_ylim(bottom=0)

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from tiercast_controller.network.marking import Law, Marking, NoMarking
+from tiercast_controller.network.marking import DualPi2, Law, Marking, NoMarking
 
 from tiercast_lab.experiment.programs import Files, own
+from tiercast_lab.study.beside_ns3 import Ns3Disc, disc_of, is_built
 from tiercast_lab.study.confidence import NORMAL_95
 from tiercast_lab.study.marking import (
     DROPPED,
@@ -87,6 +88,23 @@ class OfClass:
 
 
 @dataclass(frozen=True)
+class OfQueues:
+    """Equal traffic that is not ECT and that is L4S's at a port with two queues. Shares are of each
+    one's packets; waits in s."""
+
+    load: float
+    classic_wait_p50: float
+    classic_wait_p95: float
+    l4s_wait_p50: float
+    l4s_wait_p95: float
+    classic_dropped: float
+    l4s_marked: float
+    l4s_dropped: float
+    # k times the root of classic_dropped: what l4s_marked should be, below overload.
+    coupled: float
+
+
+@dataclass(frozen=True)
 class Judgement:
     kind: str
     keys: dict[str, Any]
@@ -95,6 +113,8 @@ class Judgement:
     loads: list[AtLoad]
     steps: list[Over]
     classes: list[OfClass]
+    queues: list[OfQueues]  # of a law with two
+    ns3: list[AtLoad]  # the same loads through ns-3's queue disc of this law, where it has one
     state_bits: int  # in registers, for a port
     entry_bits: int  # of the port's action data
     cost: float  # time of a trial, as a multiple of the same one's without marking
@@ -124,6 +144,7 @@ def judge(
     plain = Judge(NoMarking(), link, files).carry(
         [Phase(seconds / 2, load) for load in LOADS], of.classes(), seed
     )
+    disc = disc_of(marking, link) if is_built() else None
     return Judgement(
         kind=marking.kind,
         keys=marking.model_dump(exclude={"kind"}),
@@ -144,6 +165,19 @@ def judge(
             ),
         ],
         classes=by_class(of, seconds, seed),
+        queues=[] if marking.priority_queues() is None else by_queue(of, seconds, seed),
+        ns3=[]
+        if disc is None
+        else [
+            at_load(
+                Ns3Disc(disc, link, of.classes()).carry([Phase(seconds, load, kind)], seed),
+                load,
+                kind,
+                link,
+            )
+            for kind in ARRIVALS
+            for load in LOADS
+        ],
         state_bits=of.state_bits(),
         entry_bits=of.entry_bits(),
         cost=ramp.took_s / plain.took_s,
@@ -236,6 +270,35 @@ def _settled(waits: np.ndarray) -> float | None:
     peak = int(np.argmax(means[:half]))
     low = np.flatnonzero(means[peak:half] <= SETTLED * final)
     return float((peak + low[0]) * STEP_S) if len(low) else None
+
+
+def by_queue(of: Judge, seconds: float, seed: int) -> list[OfQueues]:
+    assert isinstance(of.marking, DualPi2)
+    classes = [Class("Classic", NOT_ECT, 0.6), Class("L4S", ECT_1, 0.4)]
+    result = []
+    for load in LOADS:
+        # The probability first has to come up.
+        phases = [Phase(10, load), Phase(seconds, load)]
+        packets = of.carry(phases, classes, seed)
+        classic, l4s = (
+            packets.only((packets.of_class == number) & (packets.arrival_s > 10))
+            for number in range(2)
+        )
+        waits = [
+            float(np.nanquantile(queue.wait_s, q)) for queue in (classic, l4s) for q in (0.5, 0.95)
+        ]
+        dropped = float((classic.fate == DROPPED).mean())
+        result.append(
+            OfQueues(
+                load,
+                *waits,
+                classic_dropped=dropped,
+                l4s_marked=float((l4s.fate == MARKED).mean()),
+                l4s_dropped=float((l4s.fate == DROPPED).mean()),
+                coupled=of.marking.coupling * math.sqrt(dropped),
+            )
+        )
+    return result
 
 
 def by_class(of: Judge, seconds: float, seed: int) -> list[OfClass]:
