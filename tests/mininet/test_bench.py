@@ -191,7 +191,12 @@ def test_nothing_stays_behind(tmp_path: Path, number: signal.Signals) -> None:
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     ) as process:
-        wait_until(lambda: "tiercast-tester" in names(descendants(process.pid)), "it measures")
+
+        def measures() -> bool:
+            assert process.poll() is None, "it ended"
+            return "tiercast-tester" in names(descendants(process.pid))
+
+        wait_until(measures, "it measures")
         time.sleep(0.5)
         children = descendants(process.pid)
         process.send_signal(number)
