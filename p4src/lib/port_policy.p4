@@ -140,7 +140,7 @@ control PortPolicy(in port_t egress_port, inout port_policy_t port) {
         port.policy = Policy.NONE;
     }
 
-    // Entry: 9 bits of key, 310 of action data at most. One for each port.
+    // Entry: 9 bits of key, 315 of action data at most. One for each port.
     @name(".port_marking")
     table port_marking {
         key = { egress_port: exact @name("egress_port"); }

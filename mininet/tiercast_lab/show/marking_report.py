@@ -162,6 +162,7 @@ def _loads(judged: Sequence[Judgement]) -> Any:
                     [row.load for row in rows],
                     [value(row) for row in rows],
                     color=colour,
+                    linestyle=_dashes(number),
                     marker=".",
                     label=name_of(one),
                 )
@@ -191,11 +192,21 @@ def _steps(judged: Sequence[Judgement]) -> Any:
     return figure
 
 
+def _dashes(number: int) -> str:
+    """Of a line whose colour another one may have, too."""
+    return "-" if number < len(COLOURS) else "--"
+
+
 def _step(axis: Axes, steps: Sequence[Over], names: Sequence[str]) -> None:
     for number, (step, name) in enumerate(zip(steps, names, strict=True)):
         waits = [1e3 * wait for wait in step.wait]
         axis.plot(
-            step.times, waits, color=COLOURS[number % len(COLOURS)], linewidth=1.1, label=name
+            step.times,
+            waits,
+            color=COLOURS[number % len(COLOURS)],
+            linestyle=_dashes(number),
+            linewidth=1.1,
+            label=name,
         )
     axis.set_title(steps[0].title)
     axis.set_xlabel("time (s)")

@@ -284,14 +284,14 @@ def by_queue(of: Judge, seconds: float, seed: int) -> list[OfQueues]:
             packets.only((packets.of_class == number) & (packets.arrival_s > 10))
             for number in range(2)
         )
-        waits = [
-            float(np.nanquantile(queue.wait_s, q)) for queue in (classic, l4s) for q in (0.5, 0.95)
-        ]
         dropped = float((classic.fate == DROPPED).mean())
         result.append(
             OfQueues(
                 load,
-                *waits,
+                classic_wait_p50=float(np.nanquantile(classic.wait_s, 0.5)),
+                classic_wait_p95=float(np.nanquantile(classic.wait_s, 0.95)),
+                l4s_wait_p50=float(np.nanquantile(l4s.wait_s, 0.5)),
+                l4s_wait_p95=float(np.nanquantile(l4s.wait_s, 0.95)),
                 classic_dropped=dropped,
                 l4s_marked=float((l4s.fate == MARKED).mean()),
                 l4s_dropped=float((l4s.fate == DROPPED).mean()),
