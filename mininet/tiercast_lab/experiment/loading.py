@@ -20,7 +20,8 @@ from tiercast_controller.base.bounded_yaml import kind_of_file, shown
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, among
-from tiercast_lab.experiment.checks import check, wrong_parameter
+from tiercast_lab.experiment.checks import check
+from tiercast_lab.experiment.checks.sessions import wrong_parameter
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.model import validate
 from tiercast_lab.experiment.programs import expand_programs
