@@ -1,4 +1,4 @@
-"""Reads an experiment with its base, its includes and its settings; checks.py then checks it.
+"""Reads an experiment with its base, its includes and its settings; checks/ then checks it.
 
 This happens before anything starts. Every error is an InputError that names file, line, key path,
 the value seen and the valid choices.
