@@ -240,7 +240,7 @@ PRINTS = {
     "reproduce": "--jobs 1 --results DIR",
     "runtimes": "--results DIR",
     "marking": "threshold --seconds 1 --results DIR",
-    "bench": "--device device.yaml --only capacity --results DIR",
+    "bench": "--device DEVICE --only capacity --results DIR",
     "calibrated": "--jobs 1 --results DIR",
     "sweep": "sweep.yaml --jobs 1 --results DIR",
     "list": "",
@@ -264,6 +264,7 @@ QUICK = [name for name in PRINTS if not {"--jobs", "--runtime"} & set(PRINTS[nam
 def arguments(command: str, folder: Path, new: Path, sender: str) -> list[str]:
     run, other = sorted(str(one.resolve()) for one in folder.glob("results/2*"))
     words = {"RUN": run, "OTHER": other, "SENDER": sender, "DIR": str(new / "new")}
+    words["DEVICE"] = str(folder / "device.yaml")
     return [*command.split(), *(words.get(one, one) for one in PRINTS[command].split())]
 
 

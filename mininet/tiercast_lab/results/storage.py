@@ -196,8 +196,8 @@ def _finite(value: Any) -> Any:
 class StoredRun:
     directory: Path
     summary: dict[str, Any]
-    left_out: dict[str, str] = field(default_factory=dict)  # measures not loaded; their file
     rows_so_far: Rows | None = None  # of a run under way
+    left_out: dict[str, str] = field(default_factory=dict)  # measures not loaded; their file
 
     @cached_property
     def rows(self) -> Rows:
@@ -299,7 +299,7 @@ def load_run(directory: Path) -> StoredRun:
         raise InputError(f"{path}: format {seen!r}{older}; valid: {FORMAT}")
     left_out = _leave_out_unknown(summary)
     validate(Summary, Source(summary, {(): str(path)}))
-    return StoredRun(directory, summary, left_out)
+    return StoredRun(directory, summary, left_out=left_out)
 
 
 def _leave_out_unknown(summary: dict[str, Any]) -> dict[str, str]:
