@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-from bench_sender import BOTH_CPUS, BUILD, CHILD, ROOT, URGENT, eal, run
+from bench_sender import BOTH_CPUS, BUILD, ROOT, eal, run, testpmd_rate
 from bench_switch import machine
 
 PROGRAM = BUILD.parent / "receiver/bench/tiercast-recv-bench"
@@ -36,26 +33,7 @@ def measure(mode: str, streams: int, source: str, seconds: float) -> dict[str, A
 
 def testpmd(seconds: float) -> dict[str, Any]:
     """Packets/s of dpdk-testpmd's rxonly, which takes bursts of 32 and frees them unread."""
-    command = ["dpdk-testpmd", *eal("net_null0", BOTH_CPUS), "--", "--forward-mode=rxonly",
-               "--total-num-mbufs=8192", "--auto-start"]  # fmt: skip
-    with subprocess.Popen(
-        [*URGENT, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, **CHILD,
-    ) as process:  # fmt: skip
-        assert process.stdin and process.stdout
-        for line in process.stdout:
-            if "Press enter to exit" in line or "rxonly packet forwarding" in line:
-                break
-        began = time.monotonic()
-        time.sleep(seconds)
-        process.stdin.write("\n")
-        process.stdin.flush()
-        elapsed = time.monotonic() - began
-        output = process.stdout.read()
-    received = re.search(r"RX-packets: (\d+)", output)
-    if received is None:
-        raise SystemExit(f"bench-recv: dpdk-testpmd said no count:\n{output[-2000:]}")
-    return {"packets_per_s": int(received[1]) / elapsed}
+    return testpmd_rate("net_null0", "rxonly", [], "RX-packets", seconds)
 
 
 def main() -> int:

@@ -126,11 +126,12 @@ def bare_loop(device: str | None, size: int, rate: float, seconds: float, **far_
     return json.loads(run(command, far_end or None))
 
 
-def testpmd(size: int, burst: int, seconds: float) -> dict[str, Any]:
-    """Packets/s of dpdk-testpmd's txonly, which sends constant packets without rewriting headers
-    and without pacing."""
-    command = ["dpdk-testpmd", *eal(NULL, BOTH_CPUS), "--",
-               "--forward-mode=txonly", f"--txpkts={size - FCS_BYTES}", f"--burst={burst}",
+def testpmd_rate(
+    device: str, mode: str, options: list[str], counter: str, seconds: float
+) -> dict[str, Any]:
+    """Packets/s that dpdk-testpmd counts in a forwarding mode (txonly) as `counter` (TX-packets).
+    Ends the program with what testpmd said if there is no count."""
+    command = ["dpdk-testpmd", *eal(device, BOTH_CPUS), "--", f"--forward-mode={mode}", *options,
                "--total-num-mbufs=8192", "--auto-start"]  # fmt: skip
     with subprocess.Popen(
         [*URGENT, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -138,7 +139,7 @@ def testpmd(size: int, burst: int, seconds: float) -> dict[str, Any]:
     ) as process:  # fmt: skip
         assert process.stdin and process.stdout
         for line in process.stdout:
-            if "Press enter to exit" in line or "txonly packet forwarding" in line:
+            if "Press enter to exit" in line or f"{mode} packet forwarding" in line:
                 break
         began = time.monotonic()
         time.sleep(seconds)
@@ -146,10 +147,17 @@ def testpmd(size: int, burst: int, seconds: float) -> dict[str, Any]:
         process.stdin.flush()
         elapsed = time.monotonic() - began
         output = process.stdout.read()
-    sent = re.search(r"TX-packets: (\d+)", output)
-    if sent is None:
-        raise SystemExit(f"bench-sender: dpdk-testpmd said no count:\n{output[-2000:]}")
-    return {"packets_per_s": int(sent[1]) / elapsed}
+    count = re.search(rf"{counter}: (\d+)", output)
+    if count is None:
+        raise SystemExit(f"dpdk-testpmd's {mode} said no count:\n{output[-2000:]}")
+    return {"packets_per_s": int(count[1]) / elapsed}
+
+
+def testpmd(size: int, burst: int, seconds: float) -> dict[str, Any]:
+    """Packets/s of dpdk-testpmd's txonly, which sends constant packets without rewriting headers
+    and without pacing."""
+    options = [f"--txpkts={size - FCS_BYTES}", f"--burst={burst}"]
+    return testpmd_rate(NULL, "txonly", options, "TX-packets", seconds)
 
 
 class Record:
