@@ -70,8 +70,9 @@ def test_it_fits(tmp_path: Path) -> None:
     [
         (
             "multicast", EXPERIMENT,
-            "own.yaml: sessions.0: sim sends to groups, so multicast is needed; program of switch "
-            "s0, other.json, has by other.manifest.yaml: unicast, packet_in, marking of kind above",
+            "own.yaml:7: sessions.0: sim sends to groups, so multicast is needed; program of "
+            "switch s0, other.json, has by other.manifest.yaml: unicast, packet_in, marking of kind "
+            "above",
         ),
         (
             "packet_in", EXPERIMENT,
@@ -84,8 +85,8 @@ def test_it_fits(tmp_path: Path) -> None:
         ),
         (
             None, EXPERIMENT.replace("kind: above, least: 9", "kind: priority"),
-            "own.yaml: marking: priority with program, of switch s0: other.json has no marking of "
-            "kind priority; it has: unicast, multicast, packet_in, marking of kind above",
+            "own.yaml:11: marking: priority with program, of switch s0: other.json has no marking "
+            "of kind priority; it has: unicast, multicast, packet_in, marking of kind above",
         ),
         (
             None, EXPERIMENT.replace("least: 9", "least: 1001"),

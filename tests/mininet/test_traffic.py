@@ -242,9 +242,9 @@ def test_a_kernel_has_one_way_with_a_pair_of_hosts(load: Load) -> None:
         require_one_stack(load(textwrap.dedent(SMALL) + text))
 
     check("congestion_control: cubic")
-    with pytest.raises(InputError, match=r"traffic\.1\.ecn is True, but traffic\.0's is False"):
+    with pytest.raises(InputError, match=r"traffic\.1\.ecn: it is True, but traffic\.0's is False"):
         check("ecn: true")
-    with pytest.raises(InputError, match=r"traffic\.1\.sack is False.*from there"):
+    with pytest.raises(InputError, match=r"traffic\.1\.sack: it is False.*from there"):
         check("sack: false")
     check("window: 20p")
 
@@ -450,7 +450,7 @@ def test_programs_that_a_command_needs(load: Load) -> None:
     with pytest.raises(InputError) as error:
         require_programs(load(text + entry.format("ls: coreutils, no-such: a package")))
     assert str(error.value).endswith(
-        "experiment.yaml: traffic.1.needs: no program 'no-such' in PATH; install: a package"
+        "experiment.yaml:17: traffic.1.needs: no program 'no-such' in PATH; install: a package"
     )
     with pytest.raises(InputError, match="udp takes no 'needs'"):
         load(text + "{kind: udp, from: 0, to: 3, rate: 1Mbit/s, needs: {ls: coreutils}}")

@@ -94,7 +94,7 @@ def lab(
     require_kernel()
 
     def load(source: Source) -> LoadedExperiment:
-        return replace(experiment_of(source, file, schemes), sources=given.sources)
+        return experiment_of(replace(source, files=given.sources), file, schemes)
 
     loaded = load(Source(lab_data(given.data, longest_ns, idle), {(): str(file)}))
     changes = TypedChanges(loaded, load, idle)

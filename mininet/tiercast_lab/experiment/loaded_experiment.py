@@ -12,12 +12,14 @@ from typing import Any
 
 from tiercast_controller.network.flow_hash import TCP, UDP, flow_hash
 
+from tiercast_lab.base.errors import InputError
 from tiercast_lab.experiment import programs
 from tiercast_lab.experiment.paths import Paths, paths_of_run
 from tiercast_lab.experiment.programs import Files
 from tiercast_lab.experiment.quantities import FIRST_FLOW_PORT, PACKET_SIZE
 from tiercast_lab.experiment.schema import Experiment, Traffic
 from tiercast_lab.experiment.topology import Topology
+from tiercast_lab.experiment.yaml_source import KeyPath, Source
 
 RECORDED_ALL = 2048
 RECORDED = 256
@@ -47,20 +49,39 @@ class Flow:
 
 @dataclass(frozen=True)
 class LoadedExperiment:
-    """A checked experiment. `data` is the YAML after includes and options."""
+    """A checked experiment."""
 
     experiment: Experiment
     topology: Topology
     receivers: tuple[tuple[int, ...], ...]  # node numbers, per session
     # For each session: whether its scheme has layers. Otherwise all its receivers get one rate.
     layered: tuple[bool, ...]
-    data: dict[str, Any]
+    source: Source  # the YAML after includes and options
     file: str
     records: Mapping[str, tuple[str, ...]]  # the kinds of rows that the cores trace, by scheme
     # The values of the parameters that no session sets, by scheme, in the parameters' units.
     defaults: Mapping[str, Mapping[str, float]]
+    # The key path of each of the experiment's sessions and flows: an entry may stand for many.
+    session_paths: tuple[KeyPath, ...]
+    traffic_paths: tuple[KeyPath, ...]
     notes: tuple[str, ...] = ()  # what the user should know
-    sources: tuple[Path, ...] = ()  # the files that were read: its own, its base and its includes
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return self.source.data
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """The files that were read: its own, its base and its includes."""
+        return self.source.files
+
+    def error(self, path: KeyPath, text: str) -> InputError:
+        """An error at a key of the file, with its line."""
+        return self.source.error(path, text)
+
+    def traffic_error(self, index: int, key: str, text: str) -> InputError:
+        """An error at a key of experiment.traffic[index]."""
+        return self.error((*self.traffic_paths[index], key), text)
 
     @cached_property
     def programs(self) -> dict[str, Files]:

@@ -59,7 +59,7 @@ def require_accepted(loaded: LoadedExperiment) -> None:
         # The copies of a unicast session share one check.
         own = session.model_copy(update={"session": 0})
         if refusal := _refusal(tuple(session_options(own))):
-            raise InputError(f"{loaded.file}: sessions.{index}: {refusal}")
+            raise loaded.error(loaded.session_paths[index], refusal)
 
 
 def session_options(session: Session) -> list[str]:

@@ -81,10 +81,9 @@ def _check_markings(loaded: LoadedExperiment, roles: Mapping[Files, Roles]) -> N
                 one.require_marking(marking.kind, policy.entry(port=1))
             except ConfigurationError as error:
                 switch = loaded.topology.switches[end]
-                said = f"{loaded.file}: {'.'.join(path)}: {marking.kind} with "
-                raise InputError(
-                    f"{said}{'.'.join(loaded.experiment.placed_program(switch.number))}, "
-                    f"of switch {end}: {error}"
+                program = ".".join(loaded.experiment.placed_program(switch.number))
+                raise loaded.error(
+                    path, f"{marking.kind} with {program}, of switch {end}: {error}"
                 ) from None
             if marking.kind == PriorityMarking.model_fields["kind"].default and not one.has(
                 "top_group"
@@ -104,9 +103,10 @@ def _lacking(
     number = loaded.topology.switches[switch].number
     manifest = roles.program.described.path
     place = ".".join(loaded.experiment.placed_program(number))
-    return InputError(
-        f"{loaded.file}: {'.'.join(path)}: {needed} is needed; {place} of switch {switch}, "
-        f"{roles.program.name}, has by {manifest}: {roles.program.manifest.describe()}"
+    return loaded.error(
+        path,
+        f"{needed} is needed; {place} of switch {switch}, {roles.program.name}, has by "
+        f"{manifest}: {roles.program.manifest.describe()}",
     )
 
 

@@ -12,9 +12,9 @@ from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.network.marking import PortTraffic
 from tiercast_controller.p4runtime.program import Program
 
-from tiercast_lab.base.errors import InputError
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.observed_schema import State, entry_path
+from tiercast_lab.experiment.yaml_source import KeyPath
 
 Row = dict[str, float | str | None]
 REGISTER = "register."  # before a register's name, as a column
@@ -120,13 +120,13 @@ def require_observable(loaded: LoadedExperiment, programs: Mapping[str, Program]
     have."""
     for index, entry in enumerate(loaded.experiment.trace):
         for name in entry.registers:
-            place = ".".join((*entry_path(loaded.data, "trace", index), "registers"))
+            path = (*entry_path(loaded.data, "trace", index), "registers")
             for switch, _ in _switch_ends(loaded, entry.link):
                 program = programs[switch]
-                _cells(loaded, place, program, program.register_cells, name, program.full_register)
+                _cells(loaded, path, program, program.register_cells, name, program.full_register)
     for index, state in enumerate(loaded.experiment.state):
         key = "counter" if state.register_ is None else "register"
-        place = ".".join(entry_path(loaded.data, "state", index))
+        path = entry_path(loaded.data, "state", index)
         for read in _reads(loaded, state):
             program = programs[read.switch]
             cells, full = (
@@ -134,16 +134,15 @@ def require_observable(loaded: LoadedExperiment, programs: Mapping[str, Program]
                 if read.is_register
                 else (program.counter_cells, program.full_counter)
             )
-            size = _cells(loaded, f"{place}.{key}", program, cells, state.array, full)
+            size = _cells(loaded, (*path, key), program, cells, state.array, full)
             if (wrong := _outside(read.indices, size)) is not None:
-                raise InputError(
-                    f"{loaded.file}: {place}.index: {wrong} of {state.array}; valid: 0 to "
-                    f"{size - 1}"
+                raise loaded.error(
+                    (*path, "index"), f"{wrong} of {state.array}; valid: 0 to {size - 1}"
                 )
 
 
 def _cells(
-    loaded: LoadedExperiment, place: str, program: Program, size: Any, name: str, full: Any
+    loaded: LoadedExperiment, path: KeyPath, program: Program, size: Any, name: str, full: Any
 ) -> int:
     try:
         cells = int(size(name))
@@ -151,7 +150,7 @@ def _cells(
             raise ConfigurationError(f"{name!r}; valid: {full(name)}, its whole name")
         return cells
     except ConfigurationError as error:
-        raise InputError(f"{loaded.file}: {place}: {error} ({program.name})") from None
+        raise loaded.error(path, f"{error} ({program.name})") from None
 
 
 def _outside(indices: Collection[int], size: int) -> int | None:

@@ -54,12 +54,19 @@ def check(
             if not re.fullmatch("0|[1-9][0-9]{0,5}", node) or int(node) not in nodes:
                 raise source.error(("topology", key, node), no_node(shown(node), nodes))
     routes = Routes({link: parameters.path_delay for link, parameters in links.items()})
-    sessions, receivers = sessions_of(source, experiment, schemes, links, nodes)
+    listed = sessions_of(source, experiment, schemes, links, nodes)
+    sessions = [one.session for one in listed]
+    receivers = [one.receivers for one in listed]
     first = sessions[0] if sessions else None
     check_traffic(source, experiment, nodes, len(receivers[0]) if receivers else 0)
     paths = Paths(0, routes, experiment.topology.equal_costs)
     tree = paths.of_session(first.session if first else 0)
     members = {one.session: of_one for one, of_one in zip(sessions, receivers, strict=True)}
+    flows = [
+        (("traffic", str(index)), one)
+        for index, entry in enumerate(experiment.traffic)
+        for one in (single_flows(entry, tree, first.sender, receivers[0]) if first else [entry])
+    ]
     experiment = experiment.model_copy(
         update={
             "sessions": sessions,
@@ -67,13 +74,7 @@ def check(
                 with_nodes(source, index, one, first.session if first else 0, members)
                 for index, one in enumerate(experiment.churn)
             ],
-            "traffic": [
-                one
-                for entry in experiment.traffic
-                for one in (
-                    single_flows(entry, tree, first.sender, receivers[0]) if first else [entry]
-                )
-            ],
+            "traffic": [one for _, one in flows],
             "expect": [
                 resolved(source, index, one, sessions, links, routes)
                 for index, one in enumerate(experiment.expect)
@@ -100,7 +101,7 @@ def check(
         topology,
         tuple(receivers),
         tuple(schemes[session.scheme].layered for session in sessions),
-        source.data,
+        source,
         file,
         {session.scheme: schemes[session.scheme].records for session in sessions},
         {
@@ -109,7 +110,8 @@ def check(
             }
             for session in sessions
         },
-        sources=source.files,
+        tuple(one.path for one in listed),
+        tuple(path for path, _ in flows),
     )
     check_aggregation(source, loaded)
     check_markings(source, loaded)

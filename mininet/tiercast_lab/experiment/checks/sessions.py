@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tiercast_controller.base import units
@@ -23,19 +24,24 @@ from tiercast_lab.experiment.topology import Edge
 from tiercast_lab.experiment.yaml_source import KeyPath, Source
 
 
+@dataclass(frozen=True)
+class ListedSession:
+    path: KeyPath  # of the entry that it comes from
+    session: Session
+    receivers: tuple[int, ...]  # their nodes
+
+
 def sessions_of(
     source: Source,
     experiment: Experiment,
     schemes: dict[str, SchemeInfo],
     links: Collection[Edge],
     nodes: set[int],
-) -> tuple[list[Session], list[tuple[int, ...]]]:
-    """All sessions, with unicast ones listed one by one, and for each the nodes of its
-    receivers."""
+) -> list[ListedSession]:
+    """All sessions, with unicast ones listed one by one."""
     degree = Counter(node for link in links for node in link)
     leaves = [node for node in sorted(degree) if degree[node] == 1]
-    sessions: list[Session] = []
-    receivers: list[tuple[int, ...]] = []
+    result: list[ListedSession] = []
     numbers: set[int] = set()
     for index, session in enumerate(experiment.sessions):
         path = ("sessions", str(index))
@@ -77,9 +83,8 @@ def sessions_of(
                     (*path, "session"), f"session {one.session} is given twice; valid: once"
                 )
             numbers.add(one.session)
-            sessions.append(one)
-            receivers.append(of_one)
-    return sessions, receivers
+            result.append(ListedSession(path, one, of_one))
+    return result
 
 
 def _check_senders(source: Source, path: KeyPath, senders: Sequence[int], nodes: set[int]) -> None:

@@ -70,25 +70,26 @@ class Bmv2Switches:
                 )
         binaries.require(binaries.DELAY_LINE)
         if loaded.experiment.trace:
-            raise InputError(
-                f"{loaded.file}: trace: --switch bmv2 has no trace of single packets; valid: "
-                "--switch tiercast, or --runtime ns3"
+            raise loaded.error(
+                ("trace",),
+                "--switch bmv2 has no trace of single packets; valid: --switch tiercast, or "
+                "--runtime ns3",
             )
         for index, state in enumerate(loaded.experiment.state):
             if state.register_ is not None:
-                place = ".".join(entry_path(loaded.data, "state", index))
-                raise InputError(
-                    f"{loaded.file}: {place}.register: bmv2 reads no registers over "
-                    "P4Runtime; valid: counter, --switch tiercast, or --runtime ns3"
+                raise loaded.error(
+                    (*entry_path(loaded.data, "state", index), "register"),
+                    "bmv2 reads no registers over P4Runtime; valid: counter, --switch tiercast, "
+                    "or --runtime ns3",
                 )
         for path, marking in loaded.experiment.markings:
             for files in loaded.programs.values():
                 law = files.load().manifest.marking.get(marking.kind)
                 if law is not None and law.registers:
-                    raise InputError(
-                        f"--switch bmv2: {'.'.join(path)}: {marking.kind} fills registers of "
-                        f"{files.json.name}, which bmv2's P4Runtime server cannot write; valid: a "
-                        "table"
+                    raise loaded.error(
+                        path,
+                        f"{marking.kind} fills registers of {files.json.name}, which bmv2's "
+                        "P4Runtime server cannot write; valid: a table, or --switch tiercast",
                     )
         for link in loaded.topology.links.values():
             if link.parameters.queue.bytes:

@@ -63,9 +63,8 @@ class DeviceSwitches(TiercastSwitches):
                 valid = "links of switches that the lab starts"
                 if key == "state":
                     valid = "`node` and `index`, with the device's own port number; or " + valid
-                raise InputError(
-                    f"{loaded.file}: {key}: link {one.link} is at {one.switch}, a device; valid: "
-                    f"{valid}"
+                raise loaded.error(
+                    (key,), f"link {one.link} is at {one.switch}, a device; valid: {valid}"
                 )
         for link in loaded.topology.links.values():
             if link.parameters.fair and {link.a, link.b} & self.devices.keys():

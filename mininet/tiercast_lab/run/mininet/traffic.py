@@ -39,10 +39,11 @@ def require_congestion_controls(loaded: LoadedExperiment) -> None:
     available = machine.congestion_controls()
     for index, entry in enumerate(loaded.experiment.traffic):
         if entry.kind == "tcp" and entry.congestion_control not in available:
-            raise InputError(
-                f"traffic.{index}.congestion_control: this kernel has no "
-                f"{entry.congestion_control}; it has: {', '.join(available) or 'none'}; "
-                f"run: modprobe tcp_{entry.congestion_control}"
+            raise loaded.traffic_error(
+                index,
+                "congestion_control",
+                f"this kernel has no {entry.congestion_control}; it has: "
+                f"{', '.join(available) or 'none'}; run: modprobe tcp_{entry.congestion_control}",
             )
 
 
@@ -50,9 +51,11 @@ def require_no_l4s(loaded: LoadedExperiment) -> None:
     """Linux's DCTCP sends ECT(0), and its TCP Prague is no part of it."""
     for index, entry in enumerate(loaded.experiment.traffic):
         if entry.kind == "tcp" and entry.ecn == "l4s":
-            raise InputError(
-                f"traffic.{index}.ecn: l4s: this kernel's TCP sends ECT(0) alone; valid: true, "
-                "false, kind: udp, or --runtime ns3"
+            raise loaded.traffic_error(
+                index,
+                "ecn",
+                "l4s: this kernel's TCP sends ECT(0) alone; valid: true, false, kind: udp, or "
+                "--runtime ns3",
             )
 
 
@@ -67,10 +70,11 @@ def require_one_stack(loaded: LoadedExperiment) -> None:
         first, other = of_pair.setdefault(entry.ends, (index, entry))
         for key, mine in _stack(entry).items():
             if mine != (theirs := _stack(other)[key]):
-                raise _differs(index, key, mine, first, theirs, "with the same ends")
+                raise _differs(loaded, index, key, mine, first, theirs, "with the same ends")
         first, other = of_sender.setdefault(entry.ends[0], (index, entry))
         if entry.tcp.sack != other.tcp.sack:
-            raise _differs(index, "sack", entry.tcp.sack, first, other.tcp.sack, "from there")
+            sacks = (entry.tcp.sack, other.tcp.sack)
+            raise _differs(loaded, index, "sack", sacks[0], first, sacks[1], "from there")
 
 
 def _stack(entry: Traffic) -> dict[str, object]:
@@ -83,11 +87,20 @@ def _stack(entry: Traffic) -> dict[str, object]:
 
 
 def _differs(
-    index: int, key: str, value: object, first: int, other: object, where: str
+    loaded: LoadedExperiment,
+    index: int,
+    key: str,
+    value: object,
+    first: int,
+    other: object,
+    where: str,
 ) -> InputError:
-    return InputError(
-        f"traffic.{index}.{key} is {value}, but traffic.{first}'s is {other}; valid in Mininet: "
-        f"the same for all flows {where}, or --runtime ns3"
+    theirs = ".".join(loaded.traffic_paths[first])
+    return loaded.traffic_error(
+        index,
+        key,
+        f"it is {value}, but {theirs}'s is {other}; valid in Mininet: the same for all flows "
+        f"{where}, or --runtime ns3",
     )
 
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from tiercast_lab.base import binaries
-from tiercast_lab.base.errors import InputError
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import Traffic
 from tiercast_lab.run.mininet.network import Network
@@ -46,9 +45,8 @@ def require_programs(loaded: LoadedExperiment) -> None:
     for index, entry in enumerate(loaded.experiment.traffic):
         for program, package in entry.needs.items():
             if shutil.which(program, path=path_of_programs()) is None:
-                raise InputError(
-                    f"{loaded.file}: traffic.{index}.needs: no program {program!r} in PATH; "
-                    f"install: {package}"
+                raise loaded.traffic_error(
+                    index, "needs", f"no program {program!r} in PATH; install: {package}"
                 )
 
 

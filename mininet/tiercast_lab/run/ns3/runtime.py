@@ -18,7 +18,7 @@ from tiercast_controller.agents.records import RECEIVERS, SENDERS
 from tiercast_controller.virtual import VirtualController
 
 from tiercast_lab.base import binaries
-from tiercast_lab.base.errors import InputError, RunFailed, among
+from tiercast_lab.base.errors import RunFailed, among
 from tiercast_lab.base.interrupt import Interrupt, die_with_parent
 from tiercast_lab.experiment.tcp_stack import OF_NS3
 from tiercast_lab.run.controller_input import (
@@ -46,20 +46,23 @@ class Ns3Run(Run):
         binaries.require(*self.files)
         programs_for(self.loaded, in_real_time=False)
         if self.loaded.experiment.multicast:
-            raise InputError(
-                f"{self.loaded.file}: multicast: groups of programs on hosts, which virtual time "
-                "has none of; valid: --runtime mininet"
+            raise self.loaded.error(
+                ("multicast",),
+                "groups of programs on hosts, which virtual time has none of; valid: "
+                "--runtime mininet",
             )
         for index, entry in enumerate(self.loaded.experiment.traffic):
             if entry.kind == "command":
-                raise InputError(
-                    f"{self.loaded.file}: traffic.{index}.kind: a command needs a host with a "
-                    "kernel; valid: --runtime mininet"
+                raise self.loaded.traffic_error(
+                    index,
+                    "kind",
+                    "a command needs a host with a kernel; valid: --runtime mininet",
                 )
             if entry.congestion_control not in OF_NS3:
-                raise InputError(
-                    f"{self.loaded.file}: traffic.{index}.congestion_control: ns-3 has no "
-                    f"{among(entry.congestion_control, OF_NS3)}"
+                raise self.loaded.traffic_error(
+                    index,
+                    "congestion_control",
+                    f"ns-3 has no {among(entry.congestion_control, OF_NS3)}",
                 )
 
     @property
