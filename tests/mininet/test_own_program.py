@@ -71,8 +71,8 @@ def test_it_fits(tmp_path: Path) -> None:
         (
             "multicast", EXPERIMENT,
             "own.yaml:7: sessions.0: sim sends to groups, so multicast is needed; program of "
-            "switch s0, other.json, has by other.manifest.yaml: unicast, packet_in, marking of kind "
-            "above",
+            "switch s0, other.json, has by other.manifest.yaml: unicast, packet_in, marking of "
+            "kind above",
         ),
         (
             "packet_in", EXPERIMENT,
