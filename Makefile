@@ -16,7 +16,7 @@ ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=O
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
 
 .PHONY: help setup setup-alone setup-dev build stubs types configure configure-dev ahead programs demo test test-quick test-busy coverage test-alone test-cpp test-python bench-switch \
-  bench-sender bench-recv bench-joins bench-ns3 bench-protocols charts fuzz lint tidy deb p4 lock clean
+  bench-sender bench-recv bench-control bench-ns3 bench-protocols charts fuzz lint tidy deb p4 lock clean
 
 help:             ## this list
 	@grep -hE '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## */\t/' | expand -t 16
@@ -103,18 +103,18 @@ coverage: setup-dev stubs ## lines of protocols, engine and controller that test
 test-cpp: build   ## only the C++ tests
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 
+# Many tests wait for programs, so twice as many as there are cores run at a time.
+SIDE_BY_SIDE = $$((2 * $(JOBS)))
 test-python: build  ## only the Python tests: side by side, then those that judge real runs (root)
 	@status=0; \
-	$(PYTHON) -m pytest -m "not alone" -n $(JOBS) --dist worksteal || status=1; \
+	$(PYTHON) -m pytest -m "not alone" -n $(SIDE_BY_SIDE) --dist worksteal || status=1; \
 	$(PYTHON) -m pytest -m alone || status=1; \
 	exit $$status
 
-# The tests left out run programs for a long time, or whole sessions in the testkit. Many of the others
-# wait for programs, so twice as many as there are cores run at a time.
-QUICK_JOBS = $$((2 * $(JOBS)))
+# The tests left out run programs for a long time, or whole sessions in the testkit.
 test-quick: build  ## the tests that take two minutes: no real runs, sessions or reproductions (root)
-	@ctest --test-dir build --output-on-failure --quiet -j $(QUICK_JOBS) -E 'Session\.|Tracking\.|Figure|^Seeds/'
-	@$(PYTHON) -m pytest -m "not alone and not mininet and not slow" -n $(QUICK_JOBS) --dist worksteal
+	@ctest --test-dir build --output-on-failure --quiet -j $(SIDE_BY_SIDE) -E 'Session\.|Tracking\.|Figure|^Seeds/'
+	@$(PYTHON) -m pytest -m "not alone and not mininet and not slow" -n $(SIDE_BY_SIDE) --dist worksteal
 
 bench-switch:     ## speed and exactness of the switch, beside bmv2's: results/bench/switch.json (minutes, root)
 	@scripts/require-root.sh bench-switch
@@ -137,10 +137,11 @@ bench-recv:       ## tiercast-recv beside a bare receive loop and testpmd: resul
 charts: setup     ## renew the charts in docs/images from the results of bench-sender
 	@$(PYTHON) scripts/sender_charts.py
 
-bench-joins: ## latency of joins over four switches: results/bench/joins.json (seconds, root)
-	@scripts/require-root.sh bench-joins
-	@$(MAKE) --no-print-directory programs
-	@$(PYTHON) scripts/bench_joins.py
+bench-control: ## joins over four switches, one by one and 2,000 a second; P4Runtime inserts: results/bench/control.json (a minute, root)
+	@scripts/require-root.sh bench-control
+	@$(MAKE) --no-print-directory configure-dev
+	@ninja -C build -j $(JOBS) tiercast-switch tiercast-p4runtime-load
+	@$(PYTHON) scripts/bench_control.py
 
 bench-ns3: configure-dev ## the runtime in virtual time beside plain ns-3: results/bench/ns3.json (minutes)
 	@ninja -C build -j $(JOBS) tiercast-ns3 tiercast-plain-ns3 tiercast-host

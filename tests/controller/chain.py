@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import subprocess
+from collections.abc import Sequence
 from ipaddress import IPv4Interface
 from pathlib import Path
 from typing import Any
@@ -128,11 +129,17 @@ class Receiver:
 
 
 class Run:
-    def __init__(self, network: Network, program: Program, querier: Querier | None = None):
+    def __init__(
+        self,
+        network: Network,
+        program: Program,
+        querier: Querier | None = None,
+        sessions: Sequence[Session] = (Session(1, 5, "h0"),),
+    ):
         self.events: list[Event] = []
         self.controller = Controller(
             network.topology,
-            [Session(1, 5, "h0")],
+            sessions,
             program,
             on_event=self.events.append,
             querier=querier,

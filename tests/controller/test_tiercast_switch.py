@@ -142,7 +142,7 @@ async def test_what_entered_is_what_the_traffic_manager_counted(
 
 
 async def test_every_join_and_leave_is_installed_on_four_switches(network, program) -> None:
-    """`make bench-joins` measures how long that takes."""
+    """`make bench-control` measures how long that takes."""
     run = Run(network, program)
     await run.controller.start()
     h1 = Receiver(network, "h1")

@@ -80,7 +80,7 @@ def test_virtual_time_has_no_such_groups(tmp_path: Path) -> None:
     command = [ROOT / "tiercast", "run", file, "--runtime=ns3", "--results", tmp_path / "r"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "groups.yaml: multicast: groups of programs on hosts, which" in done.stderr
+    assert "groups.yaml:19: multicast: groups of programs on hosts, which" in done.stderr
     assert "valid: --runtime mininet" in done.stderr
 
 

@@ -68,7 +68,7 @@ def test_parameters_that_do_not_fit_together_are_said_before_the_run(tmp_path: P
     file, schemes = ROOT / "experiments/sim-smoke.yaml", known_schemes()
     require_accepted(load_experiment(file, schemes))
     loaded = load_experiment(file, schemes, ["sim.min_rate=9Mbit/s"])
-    with pytest.raises(InputError, match=r"sim-smoke\.yaml: sessions\.0: sim\.min_rate 9Mbit/s, "):
+    with pytest.raises(InputError, match=r"yaml:11: sessions\.0: sim\.min_rate 9Mbit/s, "):
         require_accepted(loaded)
     command = [ROOT / "tiercast", "run", file, "--runtime=ns3", "--set", "sim.min_rate=9Mbit/s"]
     command += ["--results", tmp_path / "results"]

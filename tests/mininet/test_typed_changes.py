@@ -25,7 +25,7 @@ def begun(load: Load, more: str = "", idle: bool = False, text: str = SMALL) -> 
     given = load(text + more)
 
     def again(source: Source) -> LoadedExperiment:
-        return replace(experiment_of(source, Path(given.file), SCHEMES), sources=given.sources)
+        return experiment_of(replace(source, files=given.sources), Path(given.file), SCHEMES)
 
     loaded = again(Source(lab_data(given.data, LONGEST, idle), {(): given.file}))
     return TypedChanges(loaded, again, idle)

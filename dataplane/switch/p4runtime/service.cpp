@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <vector>
 
 #include "dataplane/switch/clock.h"
@@ -14,8 +15,9 @@
 namespace tiercast::vswitch {
 namespace {
 
-// Updates to perform before packets get their turn, so that a long batch does not stop the traffic.
-constexpr int kUpdatesAtOnce = 16;
+// For how long updates are performed before packets get their turn, so that a long batch does not
+// stop the traffic. Each turn costs a wake-up of the data plane's thread and one of the caller's.
+constexpr std::chrono::microseconds kUpdatesTurn{50};
 // Limits of one message. gRPC clients accept up to 4 MiB.
 constexpr std::size_t kEntitiesAtOnce = 512;
 constexpr std::size_t kBytesAtOnce = 1u << 20;
@@ -110,14 +112,16 @@ grpc::Status P4RuntimeService::Write(grpc::ServerContext*, const p4::v1::WriteRe
     }
     int next = 0;
     do {
-      const int end = std::min(next + kUpdatesAtOnce, request->updates_size());
       pipelines_.with_target([&](const Target& target) {
-        for (; next < end; ++next) {
+        const auto end = std::chrono::steady_clock::now() + kUpdatesTurn;
+        do {
+          if (next == request->updates_size()) break;
           results.push_back(answer([&] {
             write_update(target, request->updates(next));
             return grpc::Status::OK;
           }));
-        }
+          ++next;
+        } while (std::chrono::steady_clock::now() < end);
       });
     } while (next < request->updates_size());
     return batch_status(results);
