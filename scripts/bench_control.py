@@ -148,8 +148,9 @@ async def load(network: Network, turns: int) -> tuple[Changes, dict[str, float]]
 
 
 def bmv2_command(address: str) -> list[str]:
-    return ["simple_switch_grpc", "--device-id", "1", "-i", "1@p1", "--no-p4", "--thrift-port", "0",
-            "--log-level", "off", "--", "--grpc-server-addr", address, "--cpu-port", "510"]  # fmt: skip
+    return ["simple_switch_grpc", "--device-id", "1", "-i", "1@p1", "--no-p4",
+            "--thrift-port", "0", "--log-level", "off",
+            "--", "--grpc-server-addr", address, "--cpu-port", "510"]  # fmt: skip
 
 
 def tiercast_command(address: str) -> list[str]:

@@ -25,7 +25,8 @@ from tiercast_controller.base import bounded_yaml
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_controller.base.strict import Strict
-from tiercast_controller.controller import Controller, Event, Querier
+from tiercast_controller.controller import Controller, Event
+from tiercast_controller.multicast.querier import Querier
 from tiercast_controller.network.marking import AnyMarking, Marking, PortPolicy
 from tiercast_controller.network.topology import (
     MAX_PORT,

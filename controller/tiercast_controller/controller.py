@@ -1,8 +1,6 @@
 """The controller of a run: builds multicast trees from IGMP reports and serves the agents.
 
-Open this file first. A packet-in passes through: parser (igmp), membership, trees (multicast), one
-installer per switch and session. Then there is an event, and the session's sender gets a Membership
-message.
+Open this file first, then multicast/subscriptions.py, which a packet-in goes to, and switch.py.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from typing import Any
 
 from tiercast.v1 import lab_pb2, queue_pb2, trace_pb2
@@ -28,38 +25,19 @@ from tiercast.v1 import lab_pb2, queue_pb2, trace_pb2
 from tiercast_controller.agents.lab import Agent, LabService, RecordSink
 from tiercast_controller.agents.records import Record
 from tiercast_controller.base.errors import ConfigurationError, ControllerError, SwitchError
-from tiercast_controller.multicast.igmp import (
-    GroupRecord,
-    IgmpError,
-    Message,
-    general_query,
-    parse_frame,
-)
-from tiercast_controller.multicast.membership import (
-    NEVER,
-    UNKNOWN_REPORTER,
-    GroupMember,
-    Member,
-    Membership,
-)
-from tiercast_controller.multicast.shared_tree import SharedTree
+from tiercast_controller.multicast.membership import NEVER, GroupMember, Member
+from tiercast_controller.multicast.querier import Querier
+from tiercast_controller.multicast.subscriptions import Subscriptions
 from tiercast_controller.multicast.trees import (
     MulticastState,
     SessionState,
-    SessionTrees,
-    Tree,
+    TreeKey,
     group_sources,
 )
 from tiercast_controller.network.aggregation import aggregation_entries
 from tiercast_controller.network.fates import PortFates, fate_columns
 from tiercast_controller.network.routing import static_entries
-from tiercast_controller.network.topology import (
-    AnySourceGroup,
-    Session,
-    Topology,
-    session_and_rank,
-)
-from tiercast_controller.p4runtime.client import PacketIn
+from tiercast_controller.network.topology import AnySourceGroup, Session, Topology
 from tiercast_controller.p4runtime.entities import TableEntry, entry_changes
 from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.p4runtime.roles import Roles
@@ -67,23 +45,6 @@ from tiercast_controller.programs import only_hosts, roles_of
 from tiercast_controller.switch import ManagedSwitch
 
 log = logging.getLogger(__name__)
-
-_ROBUSTNESS = 2  # queries or reports that may be lost before a membership expires (RFC 3376 8.1)
-
-
-@dataclass(frozen=True)
-class Querier:
-    """Sends general queries to every host port, so that members that vanish silently expire."""
-
-    interval_s: float = 125.0  # RFC 3376 8.2
-    max_response_s: float = 10.0  # RFC 3376 8.3; 0.1..25.5
-    version: int = 3  # 2 or 3
-    address: IPv4Address = IPv4Address("0.0.0.0")  # the source address of queries (RFC 4541 2.1.1)
-
-    @property
-    def lifetime_s(self) -> float:
-        """The group membership interval (RFC 3376 8.4)."""
-        return _ROBUSTNESS * self.interval_s + self.max_response_s
 
 
 @dataclass(frozen=True)
@@ -128,8 +89,7 @@ class Controller:
         run's time, CLOCK_MONOTONIC; None means now. Needs a running event loop. Raises
         ConfigurationError."""
         topology.check(sessions, groups)
-        if querier is not None:
-            _query(querier)
+        self._query = None if querier is None else querier.frame
         self.topology = topology
         self.epoch_ns = time.monotonic_ns() if epoch_ns is None else epoch_ns
         # Fails with the first SwitchError that cannot be repaired. From then on the run is void.
@@ -146,14 +106,6 @@ class Controller:
             for name, entries in self._routes.items()
         }
         _check_programs(self._roles, self._static, bool(sessions or groups))
-        self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
-        self._shared = {group.address: SharedTree(topology, group) for group in groups}
-        # While a shared tree moves, members wait.
-        self._moving = {group.address: asyncio.Lock() for group in groups}
-        self._leave_latency_s = leave_latency_s
-        lifetime_s = querier.lifetime_s if querier else NEVER
-        self._membership: Membership[Member] = Membership(lifetime_s, leave_latency_s)
-        self._group_membership: Membership[GroupMember] = Membership(lifetime_s, leave_latency_s)
         self._switches = {
             switch.name: ManagedSwitch(switch, self._roles[switch.name], self._fail)
             for switch in topology.switches
@@ -164,13 +116,20 @@ class Controller:
             self.epoch_ns,
             on_records or _ignore_records,
             self._on_agent,
-            lambda session: self._announced[session],
+            lambda session: self._subscriptions.announced(session),
             agents,
         )
-        # By session: the top rank that its sender knows.
-        self._announced = dict.fromkeys(self._trees, -1)
-        self._change = 0
-        self._announced_change = dict.fromkeys(self._trees, 0)
+        self._subscriptions = Subscriptions(
+            topology,
+            sessions,
+            groups,
+            lifetime_s=querier.lifetime_s if querier else NEVER,
+            leave_latency_s=leave_latency_s,
+            set_target=self._set_target,
+            emit=self._emit,
+            tell=self._lab.tell_membership,
+            spawn=self._spawn,
+        )
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, timeout_s: float = 15) -> None:
@@ -185,17 +144,15 @@ class Controller:
             m.start(self._static[m.switch.name], self.topology.queues(m.switch.name), timeout_s)
             for m in managed
         )
-        self._take_over(dict(zip(self._switches, found, strict=True)))
+        self._subscriptions.take_over(dict(zip(self._switches, found, strict=True)))
         await _all(
-            m.set_up_trees(state, [*self._trees.values(), *self._shared.values()])
+            m.set_up_trees(state, self._subscriptions.trees)
             for m, state in zip(managed, found, strict=True)
         )
-        for number, tree in self._trees.items():
-            self._announced[number] = tree.top_rank()
         for m in managed:
             self._spawn(self._receive(m), f"packet-in of {m.switch.name}")
-        if self._querier is not None:
-            self._spawn(self._query_hosts(self._querier), "querier")
+        if self._querier is not None and self._query is not None:
+            self._spawn(self._query_hosts(self._querier.interval_s, self._query), "querier")
         if self._lab_address is not None:
             await self._lab.serve(self._lab_address)
 
@@ -282,23 +239,10 @@ class Controller:
             self._switches[name].write(entry_changes(before[name], entries))
             for name, entries in self._routes.items()
         )
-        for number, tree in self._trees.items():
-            for name in tree.reroute():
-                # One after another: a switch gets its state before packets come on the new path.
-                await self._switches[name].installer(number).set_target(tree.state(name))
-        for address, shared in self._shared.items():
-            async with self._moving[address]:
-                changed = shared.reroute()
-                # Parts of two trees together may be a loop: the old one goes first.
-                await self._hold(shared, dict.fromkeys(changed, SessionState()))
-                await self._hold(shared, {name: shared.state(name) for name in changed})
+        await self._subscriptions.reroute()
 
-    async def _hold(self, tree: Tree, states: dict[str, SessionState]) -> None:
-        """Returns when these switches hold these states of a tree."""
-        await _all(
-            self._switches[name].installer(tree.key).set_target(state)
-            for name, state in states.items()
-        )
+    def _set_target(self, switch: str, tree: TreeKey, state: SessionState) -> asyncio.Future[None]:
+        return self._switches[switch].installer(tree).set_target(state)
 
     def _all_routes(self) -> dict[str, list[TableEntry]]:
         aggregation = aggregation_entries(self.topology, self._sessions)
@@ -378,11 +322,11 @@ class Controller:
 
     def members(self) -> list[Member]:
         """The members of the sessions' groups by place, as reported."""
-        return list(self._membership.members())
+        return self._subscriptions.members()
 
     def group_members(self) -> list[GroupMember]:
         """The members of the groups of any source by place, as reported."""
-        return list(self._group_membership.members())
+        return self._subscriptions.group_members()
 
     def installed(self, switch: str, session: int) -> MulticastState:
         """What a switch has acknowledged for a session."""
@@ -392,215 +336,26 @@ class Controller:
         """What a switch reports to hold, for all sessions."""
         return await self._managed(switch).read_multicast()
 
-    # ------------------------------------------------------------------ packets and membership
+    # ------------------------------------------------------------------ helpers
 
     async def _receive(self, managed: ManagedSwitch) -> None:
         while True:
-            self._on_packet(managed.switch.name, await managed.client.packet_in.get())
+            packet = await managed.client.packet_in.get()
+            self._subscriptions.on_packet(managed.switch.name, packet)
 
-    def _on_packet(self, switch: str, packet: PacketIn) -> None:
-        try:
-            message = parse_frame(packet.frame)
-        except IgmpError as error:
-            self._reject(switch, packet, str(error))
-            return
-        if not self.topology.is_host_port(switch, packet.port):
-            self._reject(switch, packet, f"{message.type.name} at a port that leads to no host")
-            return
-        self._on_message(switch, packet, message)
-
-    def _on_message(self, switch: str, packet: PacketIn, message: Message) -> None:
-        for record in message.records:
-            if shared := self._shared.get(record.group):
-                self._on_group_record(switch, packet, message.reporter, record, shared)
-                continue
-            named = session_and_rank(record.group)
-            tree = self._trees.get(named[0]) if named else None
-            if named is None or tree is None or named[1] >= tree.session.layers:
-                # Hosts also report groups that belong to no session, such as mDNS's.
-                continue
-            source = self.topology.host(tree.session.source).interface.ip
-            wants = record.wants(source)
-            # The source's own port would only get its packets back.
-            if wants is None or (switch, packet.port) == (tree.source_switch, tree.source_port):
-                continue
-            member = Member(*named, switch, packet.port)
-            if wants:
-                if self._membership.join(member, message.reporter, packet.time_ns / 1e9):
-                    changed = tree.join(member.rank, switch, packet.port)
-                    self._install("join", member, message.reporter, packet.time_ns, changed)
-            elif self._membership.leave(member, message.reporter, packet.time_ns / 1e9):
-                changed = tree.leave(member.rank, switch, packet.port)
-                self._install("leave", member, message.reporter, packet.time_ns, changed)
-            elif self._leave_latency_s > 0:
-                due_s = packet.time_ns / 1e9 + self._leave_latency_s
-                self._spawn(self._expire_at(due_s), f"leave latency of {member}")
-
-    def _on_group_record(
-        self,
-        switch: str,
-        packet: PacketIn,
-        reporter: IPv4Address,
-        record: GroupRecord,
-        shared: SharedTree,
-    ) -> None:
-        """A route leads by the group alone: whoever wants one of its senders gets all."""
-        sources = [self.topology.host(name).interface.ip for name in shared.group.senders]
-        answers = [record.wants(source) for source in sources]
-        member = GroupMember(record.group, switch, packet.port)
-        now_s = packet.time_ns / 1e9
-        if any(answers):
-            if self._group_membership.join(member, reporter, now_s):
-                changed = shared.join(switch, packet.port)
-                self._install_shared("join", member, reporter, packet.time_ns, changed)
-        elif None in answers:
-            return
-        elif self._group_membership.leave(member, reporter, now_s):
-            changed = shared.leave(switch, packet.port)
-            self._install_shared("leave", member, reporter, packet.time_ns, changed)
-        elif self._leave_latency_s > 0:
-            self._spawn(
-                self._expire_at(now_s + self._leave_latency_s), f"leave latency of {member}"
-            )
-
-    def _install_shared(
-        self,
-        action: str,
-        member: GroupMember,
-        reporter: IPv4Address,
-        since_ns: int,
-        changed: set[str],
-    ) -> None:
-        """As _install, of a group of any source."""
-        shared = self._shared[member.group]
-
-        async def install() -> None:
-            async with self._moving[member.group]:
-                try:
-                    await self._hold(shared, {name: shared.state(name) for name in changed})
-                except SwitchError:
-                    return  # reported by on_failure
-            self._emit_installed(
-                action, member, member.group, -1, -1, reporter, since_ns, len(changed)
-            )
-
-        self._spawn(install(), f"{action} of {member}")
-
-    def _install(
-        self,
-        action: str,
-        member: Member,
-        reporter: IPv4Address,
-        since_ns: int,
-        changed: set[str],
-    ) -> None:
-        """Sends all changed switches their new state at once, and reports when all of them hold
-        it."""
-        tree = self._trees[member.session]
-        self._change += 1
-        change, top_rank = self._change, tree.top_rank()
-        pending = [
-            self._switches[name].installer(member.session).set_target(tree.state(name))
-            for name in changed
-        ]
-
-        async def finish() -> None:
-            results = await asyncio.gather(*pending, return_exceptions=True)
-            if any(isinstance(r, BaseException) for r in results):
-                return  # reported by on_failure
-            group = tree.session.group(member.rank)
-            self._emit_installed(
-                action, member, group, member.session, member.rank, reporter, since_ns, len(changed)
-            )
-            # Sent only when the path is ready, so that a layer's first packet finds it.
-            self._tell(member.session, change, top_rank)
-
-        self._spawn(finish(), f"{action} of {member}")
-
-    def _emit_installed(
-        self,
-        action: str,
-        member: Member | GroupMember,
-        group: IPv4Address,
-        session: int,
-        rank: int,
-        reporter: IPv4Address,
-        since_ns: int,
-        switches: int,
-    ) -> None:
-        """The row of a change of membership that `switches` switches hold now. A group of any
-        source has session and rank -1."""
-        self._emit(
-            "igmp",
-            time_ns=since_ns,
-            action=action,
-            switch=member.switch,
-            port=member.port,
-            group=str(group),
-            session=session,
-            rank=rank,
-            reporter=str(reporter),
-            install_us=(time.monotonic_ns() - since_ns) / 1e3,
-            switches=switches,
-        )
-
-    def _tell(self, session: int, change: int, top_rank: int) -> None:
-        if change < self._announced_change[session]:
-            return
-        self._announced_change[session] = change
-        if self._announced[session] != top_rank:
-            self._announced[session] = top_rank
-            self._emit("membership", session=session, top_rank=top_rank)
-            self._lab.tell_membership(session, top_rank)
-
-    def _take_over(self, found: dict[str, MulticastState]) -> None:
-        now_s = time.monotonic()
-        for switch, state in found.items():
-            for address, mgid in state.routes.items():
-                if shared := self._shared.get(address):
-                    for port in state.groups.get(mgid, ()):
-                        if self.topology.is_host_port(switch, port):
-                            place = GroupMember(address, switch, port)
-                            self._group_membership.join(place, UNKNOWN_REPORTER, now_s)
-                            shared.join(switch, port)
-                    continue
-                named = session_and_rank(address)
-                tree = self._trees.get(named[0]) if named else None
-                if named is None or tree is None or named[1] >= tree.session.layers:
-                    continue
-                for port in state.groups.get(mgid, ()):
-                    if self.topology.is_host_port(switch, port):
-                        self._membership.join(Member(*named, switch, port), UNKNOWN_REPORTER, now_s)
-                        tree.join(named[1], switch, port)
-
-    async def _query_hosts(self, querier: Querier) -> None:
-        frame = _query(querier)
+    async def _query_hosts(self, interval_s: float, query: bytes) -> None:
         # Expired members are looked for more often than queries are sent, so that a membership ends
         # at most 1/8 of an interval late.
-        period = querier.interval_s / 8
+        period = interval_s / 8
         next_query = time.monotonic()
         while True:
             now = time.monotonic()
             if now >= next_query:
-                next_query = now + querier.interval_s
+                next_query = now + interval_s
                 for switch, port in self.topology.host_ports():
-                    await self._switches[switch].client.packet_out(port, frame)
-            self._expire(now)
+                    await self._switches[switch].client.packet_out(port, query)
+            self._subscriptions.expire(now)
             await asyncio.sleep(min(period, max(0.0, next_query - time.monotonic())))
-
-    async def _expire_at(self, due_s: float) -> None:
-        await asyncio.sleep(max(0.0, due_s - time.monotonic()))
-        self._expire(max(due_s, time.monotonic()))  # a timer may fire a clock's tick too early
-
-    def _expire(self, now_s: float) -> None:
-        for member in self._membership.expire(now_s):
-            changed = self._trees[member.session].leave(member.rank, member.switch, member.port)
-            self._install("expire", member, UNKNOWN_REPORTER, time.monotonic_ns(), changed)
-        for place in self._group_membership.expire(now_s):
-            changed = self._shared[place.group].leave(place.switch, place.port)
-            self._install_shared("expire", place, UNKNOWN_REPORTER, time.monotonic_ns(), changed)
-
-    # ------------------------------------------------------------------ helpers
 
     def _managed(self, switch: str) -> ManagedSwitch:
         try:
@@ -611,15 +366,6 @@ class Controller:
 
     def _on_agent(self, state: str, agent: Agent) -> None:
         self._emit("agent", name=agent.name, session=agent.session, state=state)
-
-    def _reject(self, switch: str, packet: PacketIn, reason: str) -> None:
-        self._emit(
-            "igmp.rejected",
-            time_ns=packet.time_ns,
-            switch=switch,
-            port=packet.port,
-            reason=reason,
-        )
 
     def _fail(self, reason: ControllerError) -> None:
         log.error("%s", reason)
@@ -646,24 +392,6 @@ class Controller:
             # A bug in tiercast: the run must not look healthy.
             log.error("%s: %r", task.get_name(), error, exc_info=error)
             self._fail(SwitchError(f"internal error in {task.get_name()}: {error!r}"))
-
-
-def _query(querier: Querier) -> bytes:
-    if not querier.interval_s > querier.max_response_s:
-        raise ConfigurationError(
-            f"querier: interval_s {querier.interval_s} must exceed "
-            f"max_response_s {querier.max_response_s}"
-        )
-    try:
-        return general_query(
-            querier.version,
-            querier.max_response_s,
-            querier.address,
-            0x020000000001,
-            querier.interval_s,
-        )
-    except ValueError as error:
-        raise ConfigurationError(f"querier: {error}") from None
 
 
 def _check_programs(

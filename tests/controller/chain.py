@@ -12,7 +12,8 @@ from ipaddress import IPv4Interface
 from pathlib import Path
 from typing import Any
 
-from tiercast_controller.controller import Controller, Event, Querier
+from tiercast_controller.controller import Controller, Event
+from tiercast_controller.multicast.querier import Querier
 from tiercast_controller.network.marking import PriorityMarking
 from tiercast_controller.network.topology import Host, Session, Switch, Topology, group_address
 from tiercast_controller.p4runtime.program import Program

@@ -11,8 +11,9 @@ import pytest
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller import controller as controller_module
 from tiercast_controller.base.errors import ConfigurationError, SwitchError, UnsupportedError
-from tiercast_controller.controller import Controller, Querier
+from tiercast_controller.controller import Controller
 from tiercast_controller.multicast.igmp import Type, parse_frame
+from tiercast_controller.multicast.querier import Querier
 from tiercast_controller.multicast.trees import SessionState, SessionTrees
 from tiercast_controller.network.aggregation import aggregation_entries
 from tiercast_controller.network.marking import DualPi2, Pi2, Red

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from tiercast_controller import switch as switch_module
-from tiercast_controller.controller import Querier
+from tiercast_controller.multicast.querier import Querier
 from tiercast_controller.multicast.replication import KEPT, ReplicationGroups
 from tiercast_controller.network.topology import group_address
 

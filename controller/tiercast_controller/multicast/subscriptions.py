@@ -1,0 +1,336 @@
+"""Who receives what: members from IGMP reports, the trees that lead to them, and what changes.
+
+A packet passes through: parser (igmp), membership, trees. Then the switches whose state changes get
+their new one, there is an event, and the session's sender is told. This module has no sockets; it
+acts through the functions that it is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from ipaddress import IPv4Address
+from typing import Protocol
+
+from tiercast_controller.base.errors import SwitchError
+from tiercast_controller.multicast.igmp import GroupRecord, IgmpError, Message, parse_frame
+from tiercast_controller.multicast.membership import (
+    UNKNOWN_REPORTER,
+    GroupMember,
+    Member,
+    Membership,
+)
+from tiercast_controller.multicast.shared_tree import SharedTree
+from tiercast_controller.multicast.trees import (
+    MulticastState,
+    SessionState,
+    SessionTrees,
+    Tree,
+    TreeKey,
+)
+from tiercast_controller.network.topology import (
+    AnySourceGroup,
+    Session,
+    Topology,
+    session_and_rank,
+)
+from tiercast_controller.p4runtime.client import PacketIn
+
+# Brings a switch's part of a tree to a state; done when the switch holds that state or a later one.
+SetTarget = Callable[[str, TreeKey, SessionState], asyncio.Future[None]]
+
+
+class Emit(Protocol):
+    def __call__(self, kind: str, time_ns: int | None = None, **fields: object) -> None:
+        """An event of the controller. `time_ns` None means now."""
+
+
+class Subscriptions:
+    """Usage: take_over, then on_packet, expire and reroute in any order."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        sessions: Sequence[Session],
+        groups: Sequence[AnySourceGroup],
+        *,
+        lifetime_s: float,
+        leave_latency_s: float,
+        set_target: SetTarget,
+        emit: Emit,
+        tell: Callable[[int, int], None],
+        spawn: Callable[[Coroutine[None, None, None], str], None],
+    ):
+        """`lifetime_s` and `leave_latency_s` are as in Membership. `tell` gets a session and its
+        top rank when every switch holds the change. `spawn` runs work beside, under a name."""
+        self._topology = topology
+        self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
+        self._shared = {group.address: SharedTree(topology, group) for group in groups}
+        # While a shared tree moves, members wait.
+        self._moving = {group.address: asyncio.Lock() for group in groups}
+        self._leave_latency_s = leave_latency_s
+        self._membership: Membership[Member] = Membership(lifetime_s, leave_latency_s)
+        self._group_membership: Membership[GroupMember] = Membership(lifetime_s, leave_latency_s)
+        self._set_target = set_target
+        self._emit = emit
+        self._tell_sender = tell
+        self._spawn = spawn
+        # By session: the top rank that its sender knows.
+        self._announced = dict.fromkeys(self._trees, -1)
+        self._change = 0
+        self._announced_change = dict.fromkeys(self._trees, 0)
+
+    @property
+    def trees(self) -> list[Tree]:
+        return [*self._trees.values(), *self._shared.values()]
+
+    def announced(self, session: int) -> int:
+        """The top rank that the session's sender knows; -1: it has no member."""
+        return self._announced[session]
+
+    def members(self) -> list[Member]:
+        """The members of the sessions' groups by place, as reported."""
+        return list(self._membership.members())
+
+    def group_members(self) -> list[GroupMember]:
+        """The members of the groups of any source by place, as reported."""
+        return list(self._group_membership.members())
+
+    def take_over(self, found: Mapping[str, MulticastState]) -> None:
+        """The members that an earlier controller served, from what the switches hold."""
+        now_s = time.monotonic()
+        for switch, state in found.items():
+            for address, mgid in state.routes.items():
+                ports = [
+                    port
+                    for port in state.groups.get(mgid, ())
+                    if self._topology.is_host_port(switch, port)
+                ]
+                if shared := self._shared.get(address):
+                    for port in ports:
+                        place = GroupMember(address, switch, port)
+                        self._group_membership.join(place, UNKNOWN_REPORTER, now_s)
+                        shared.join(switch, port)
+                elif named := self._layer(address):
+                    session, rank = named
+                    for port in ports:
+                        member = Member(session, rank, switch, port)
+                        self._membership.join(member, UNKNOWN_REPORTER, now_s)
+                        self._trees[session].join(rank, switch, port)
+        for number, tree in self._trees.items():
+            self._announced[number] = tree.top_rank()
+
+    def on_packet(self, switch: str, packet: PacketIn) -> None:
+        """A frame that a switch sent to the controller."""
+        try:
+            message = parse_frame(packet.frame)
+        except IgmpError as error:
+            self._reject(switch, packet, str(error))
+            return
+        if not self._topology.is_host_port(switch, packet.port):
+            self._reject(switch, packet, f"{message.type.name} at a port that leads to no host")
+            return
+        self._on_message(switch, packet, message)
+
+    def expire(self, now_s: float) -> None:
+        """Prunes what leads to members that were not heard in time, CLOCK_MONOTONIC."""
+        for member in self._membership.expire(now_s):
+            changed = self._trees[member.session].leave(member.rank, member.switch, member.port)
+            self._install("expire", member, UNKNOWN_REPORTER, time.monotonic_ns(), changed)
+        for place in self._group_membership.expire(now_s):
+            changed = self._shared[place.group].leave(place.switch, place.port)
+            self._install_shared("expire", place, UNKNOWN_REPORTER, time.monotonic_ns(), changed)
+
+    async def reroute(self) -> None:
+        """Moves the trees to the paths that the topology has now. Raises SwitchError."""
+        for number, tree in self._trees.items():
+            for name in tree.reroute():
+                # One after another: a switch gets its state before packets come on the new path.
+                await self._set_target(name, number, tree.state(name))
+        for address, shared in self._shared.items():
+            async with self._moving[address]:
+                changed = shared.reroute()
+                # Parts of two trees together may be a loop: the old one goes first.
+                await self._hold(shared, dict.fromkeys(changed, SessionState()))
+                await self._hold(shared, {name: shared.state(name) for name in changed})
+
+    def _layer(self, group: IPv4Address) -> tuple[int, int] | None:
+        """The session and rank of a group; None for one of no session of the run."""
+        named = session_and_rank(group)
+        tree = self._trees.get(named[0]) if named else None
+        return None if named is None or tree is None or named[1] >= tree.session.layers else named
+
+    def _on_message(self, switch: str, packet: PacketIn, message: Message) -> None:
+        for record in message.records:
+            if shared := self._shared.get(record.group):
+                self._on_group_record(switch, packet, message.reporter, record, shared)
+            elif named := self._layer(record.group):
+                self._on_layer_record(switch, packet, message.reporter, record, named)
+            # Hosts also report groups that belong to no session, such as mDNS's.
+
+    def _on_layer_record(
+        self,
+        switch: str,
+        packet: PacketIn,
+        reporter: IPv4Address,
+        record: GroupRecord,
+        named: tuple[int, int],
+    ) -> None:
+        tree = self._trees[named[0]]
+        wants = record.wants(self._topology.host(tree.session.source).interface.ip)
+        # The source's own port would only get its packets back.
+        if wants is None or (switch, packet.port) == (tree.source_switch, tree.source_port):
+            return
+        member = Member(*named, switch, packet.port)
+        now_s = packet.time_ns / 1e9
+        if wants:
+            if self._membership.join(member, reporter, now_s):
+                changed = tree.join(member.rank, switch, packet.port)
+                self._install("join", member, reporter, packet.time_ns, changed)
+        elif self._membership.leave(member, reporter, now_s):
+            changed = tree.leave(member.rank, switch, packet.port)
+            self._install("leave", member, reporter, packet.time_ns, changed)
+        else:
+            self._expire_later(member, now_s)
+
+    def _on_group_record(
+        self,
+        switch: str,
+        packet: PacketIn,
+        reporter: IPv4Address,
+        record: GroupRecord,
+        shared: SharedTree,
+    ) -> None:
+        """A route leads by the group alone: whoever wants one of its senders gets all."""
+        sources = [self._topology.host(name).interface.ip for name in shared.group.senders]
+        answers = [record.wants(source) for source in sources]
+        member = GroupMember(record.group, switch, packet.port)
+        now_s = packet.time_ns / 1e9
+        if any(answers):
+            if self._group_membership.join(member, reporter, now_s):
+                changed = shared.join(switch, packet.port)
+                self._install_shared("join", member, reporter, packet.time_ns, changed)
+        elif None in answers:
+            return
+        elif self._group_membership.leave(member, reporter, now_s):
+            changed = shared.leave(switch, packet.port)
+            self._install_shared("leave", member, reporter, packet.time_ns, changed)
+        else:
+            self._expire_later(member, now_s)
+
+    def _expire_later(self, member: Member | GroupMember, now_s: float) -> None:
+        if self._leave_latency_s > 0:
+            due_s = now_s + self._leave_latency_s
+            self._spawn(self._expire_at(due_s), f"leave latency of {member}")
+
+    async def _expire_at(self, due_s: float) -> None:
+        await asyncio.sleep(max(0.0, due_s - time.monotonic()))
+        self.expire(max(due_s, time.monotonic()))  # a timer may fire a clock's tick too early
+
+    def _install(
+        self,
+        action: str,
+        member: Member,
+        reporter: IPv4Address,
+        since_ns: int,
+        changed: set[str],
+    ) -> None:
+        """Sends all changed switches their new state at once, and reports when all of them hold
+        it."""
+        tree = self._trees[member.session]
+        self._change += 1
+        change, top_rank = self._change, tree.top_rank()
+        pending = self._set_targets(tree, changed)
+
+        async def finish() -> None:
+            results = await asyncio.gather(*pending, return_exceptions=True)
+            if any(isinstance(r, BaseException) for r in results):
+                return  # reported by on_failure
+            group = tree.session.group(member.rank)
+            self._emit_installed(
+                action, member, group, member.session, member.rank, reporter, since_ns, len(changed)
+            )
+            # Sent only when the path is ready, so that a layer's first packet finds it.
+            self._tell(member.session, change, top_rank)
+
+        self._spawn(finish(), f"{action} of {member}")
+
+    def _install_shared(
+        self,
+        action: str,
+        member: GroupMember,
+        reporter: IPv4Address,
+        since_ns: int,
+        changed: set[str],
+    ) -> None:
+        """As _install, of a group of any source."""
+        shared = self._shared[member.group]
+
+        async def install() -> None:
+            async with self._moving[member.group]:
+                try:
+                    await self._hold(shared, {name: shared.state(name) for name in changed})
+                except SwitchError:
+                    return  # reported by on_failure
+            self._emit_installed(
+                action, member, member.group, -1, -1, reporter, since_ns, len(changed)
+            )
+
+        self._spawn(install(), f"{action} of {member}")
+
+    def _set_targets(self, tree: Tree, switches: Iterable[str]) -> list[asyncio.Future[None]]:
+        return [self._set_target(name, tree.key, tree.state(name)) for name in switches]
+
+    async def _hold(self, tree: Tree, states: dict[str, SessionState]) -> None:
+        """Returns when these switches hold these states of a tree. Raises the first SwitchError,
+        after all have answered."""
+        pending = [self._set_target(name, tree.key, state) for name, state in states.items()]
+        for result in await asyncio.gather(*pending, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+
+    def _emit_installed(
+        self,
+        action: str,
+        member: Member | GroupMember,
+        group: IPv4Address,
+        session: int,
+        rank: int,
+        reporter: IPv4Address,
+        since_ns: int,
+        switches: int,
+    ) -> None:
+        """The row of a change of membership that `switches` switches hold now. A group of any
+        source has session and rank -1."""
+        self._emit(
+            "igmp",
+            time_ns=since_ns,
+            action=action,
+            switch=member.switch,
+            port=member.port,
+            group=str(group),
+            session=session,
+            rank=rank,
+            reporter=str(reporter),
+            install_us=(time.monotonic_ns() - since_ns) / 1e3,
+            switches=switches,
+        )
+
+    def _tell(self, session: int, change: int, top_rank: int) -> None:
+        if change < self._announced_change[session]:
+            return
+        self._announced_change[session] = change
+        if self._announced[session] != top_rank:
+            self._announced[session] = top_rank
+            self._emit("membership", session=session, top_rank=top_rank)
+            self._tell_sender(session, top_rank)
+
+    def _reject(self, switch: str, packet: PacketIn, reason: str) -> None:
+        self._emit(
+            "igmp.rejected",
+            time_ns=packet.time_ns,
+            switch=switch,
+            port=packet.port,
+            reason=reason,
+        )
