@@ -23,7 +23,6 @@ from tiercast_controller.network.fates import Entered, entered_group_cell, enter
 from tiercast_controller.network.marking import PortQueue
 from tiercast_controller.network.topology import Switch
 from tiercast_controller.p4runtime.client import P4RuntimeClient, updates_to
-from tiercast_controller.p4runtime.combined_writes import MOST, CombinedWrites
 from tiercast_controller.p4runtime.entities import Op, TableEntry, Update
 from tiercast_controller.p4runtime.roles import Roles
 
@@ -38,6 +37,7 @@ STATIC_TABLES = (
     "aggregator",
 )
 MULTICAST_TABLES = ("ipv4_multicast", "top_group")
+_BATCH = 500  # updates per write of static entries: well under gRPC's 4 MiB
 
 
 class ManagedSwitch:
@@ -48,7 +48,6 @@ class ManagedSwitch:
             switch.name, switch.device_id, switch.address, roles.program, switch.role, switch.tls
         )
         self._on_failure = on_failure
-        self._writes = CombinedWrites(switch.name, self.client.write)
         self._groups = ReplicationGroups()
         # Whether this controller made every group that has counted since the program was loaded.
         self._made_all_groups = False
@@ -78,16 +77,16 @@ class ManagedSwitch:
         belong = roles.only(STATIC_TABLES, found)
         belong += [item for item in found if item.key in kept and item not in belong]
         for batch in updates_to(belong, [*roles.entries(static), *fixed]):
-            for at in range(0, len(batch), MOST):
-                await self.client.write(batch[at : at + MOST])
+            for at in range(0, len(batch), _BATCH):
+                await self.client.write(batch[at : at + _BATCH])
         # Not every switch says what its registers hold.
         cells = [Update(Op.MODIFY, cell) for cell in roles.cells(static)]
-        for at in range(0, len(cells), MOST):
-            await self.client.write(cells[at : at + MOST])
+        for at in range(0, len(cells), _BATCH):
+            await self.client.write(cells[at : at + _BATCH])
 
     async def write(self, updates: Iterable[Update]) -> None:
-        """Writes the controller's updates in one batch, with what others write at the time."""
-        await self._writes.write(self.roles.updates(updates))
+        """Writes the controller's updates in one batch."""
+        await self.client.write(self.roles.updates(updates))
 
     async def _set_queues(self, wanted: Mapping[int, PortQueue]) -> None:
         """RED on arrival and queues by priority where they are wanted, and nowhere else."""
@@ -171,7 +170,6 @@ class ManagedSwitch:
     async def close(self) -> None:
         for installer in self._installers.values():
             await installer.close()
-        await self._writes.close()
         await self.client.close()
 
     async def _read_counts(self, numbers: Iterable[int]) -> Mapping[int, int]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -107,6 +108,7 @@ class AnySourceGroup:
         )
 
 
+@lru_cache(maxsize=65536)  # asked for each layer at each change
 def group_address(session: int, rank: int) -> IPv4Address:
     """239.192.0.0/14 + (session << 3 | rank)."""
     return IPv4Address(_GROUP_BASE + (session << 3 | rank))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -330,6 +330,7 @@ def _error(path: Path, root: Node, place: Iterable[str | int], text: str) -> Con
     return ConfigurationError(f"{path}:{line}: {named + ': ' if named else ''}{text}")
 
 
+@lru_cache(maxsize=4096)  # asked for each field of each entry
 def constant(value: Filled) -> int | tuple[int, int] | None:
     """The number that a text or number means, an address with its prefix length, or None for the
     name of a value."""
