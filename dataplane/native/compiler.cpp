@@ -131,7 +131,7 @@ std::string in_path(const std::string& name) {
 
 }  // namespace
 
-Compiler find_compiler() {
+Compiler find_compiler(const std::stop_token& stop) {
   std::vector<std::string> names = {"c++", "g++", "clang++"};
   if (const char* const given = std::getenv("CXX"); given != nullptr && *given != '\0') {
     names = {given};
@@ -145,7 +145,7 @@ Compiler find_compiler() {
       std::vector<std::string> asked = words;
       asked.emplace_back("--version");
       Process process(asked, output);
-      if (!process.wait(kMostForVersion, {}) || !process.succeeded()) continue;
+      if (!process.wait(kMostForVersion, stop) || !process.succeeded()) continue;
       const std::string text = content(output);
       return {words, text.substr(0, text.find('\n'))};
     } catch (const std::exception&) {

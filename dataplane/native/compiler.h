@@ -16,7 +16,7 @@ struct Compiler {
 
 // $CXX if it is set (words, separated by spaces), otherwise c++, g++ or clang++, as found in $PATH.
 // It has no words if there is none that works; `version` then says why.
-Compiler find_compiler();
+Compiler find_compiler(const std::stop_token& stop);
 
 // What makes a shared object of a generated file. Part of what names it in the cache.
 std::vector<std::string> compiler_flags();

@@ -60,7 +60,7 @@ Code obtain_from(const Source& source, const std::stop_token& stop) {
   if (auto code = prebuilt(source.key)) return {std::move(code), "native code of this build"};
   const fs::path folder = cache_folder();
   if (const std::string wrong = prepare_folder(folder); !wrong.empty()) return {nullptr, wrong};
-  const Compiler compiler = find_compiler();
+  const Compiler compiler = find_compiler(stop);
   if (compiler.words.empty()) return {nullptr, compiler.version};
   std::string named = source.key + '\n' + compiler.version;
   for (const std::string& flag : compiler_flags()) named += '\n' + flag;
@@ -91,10 +91,21 @@ Code obtain(const engine::Program& program, const std::stop_token& stop) {
 }
 
 BackgroundBuild::BackgroundBuild(std::shared_ptr<const engine::Program> program,
-                                 std::function<void(const Code&)> done)
-    : thread_([program = std::move(program), done = std::move(done)](const std::stop_token& stop) {
-        const Code code = obtain(*program, stop);
-        if (!stop.stop_requested()) done(code);
+                                 std::function<void()> ready)
+    : thread_([this, program = std::move(program),
+               ready = std::move(ready)](const std::stop_token& stop) {
+        Code code = obtain(*program, stop);
+        if (stop.stop_requested()) return;
+        {
+          const std::lock_guard lock(mutex_);
+          code_ = std::move(code);
+        }
+        ready();
       }) {}
+
+std::optional<Code> BackgroundBuild::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(code_, std::nullopt);
+}
 
 }  // namespace tiercast::native

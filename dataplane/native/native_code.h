@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -24,14 +26,17 @@ Code find_prebuilt(const engine::Program& program);
 // ends that early. Throws nothing.
 Code obtain(const engine::Program& program, const std::stop_token& stop = {});
 
-// obtain() in a thread of its own, which calls `done` when it has code or knows that there is none.
-// The destructor ends the compiler and waits for the thread.
+// obtain() in a thread of its own. The destructor ends the compiler and waits for the thread.
 class BackgroundBuild {
  public:
-  BackgroundBuild(std::shared_ptr<const engine::Program> program,
-                  std::function<void(const Code&)> done);
+  // Calls `ready`, in that thread, when take() has something.
+  BackgroundBuild(std::shared_ptr<const engine::Program> program, std::function<void()> ready);
+  // Once: the code, or why there is none. Nothing while it is being made, and afterwards.
+  std::optional<Code> take();
 
  private:
+  std::mutex mutex_;  // guards code_
+  std::optional<Code> code_;
   std::jthread thread_;
 };
 
