@@ -1,5 +1,5 @@
-// Where compiled objects are kept. Code from there is executed, so a folder or file that others could
-// have written is not used.
+// Where compiled objects are kept. Code from there is executed, so a folder or file that others
+// could have written is not used.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,8 @@ namespace tiercast::native {
 // variables, nor $HOME, is an absolute path.
 std::filesystem::path cache_folder();
 
-// Makes the folder, for this user alone, if there is none. Says why it cannot be used: not a folder,
-// another owner, or writable by others; empty: it can.
+// Makes the folder, for this user alone, if there is none. Says why it cannot be used: not a
+// folder, another owner, or writable by others; empty: it can.
 std::string prepare_folder(const std::filesystem::path& folder);
 
 // Whether there is a regular file of this user that nobody else can write.

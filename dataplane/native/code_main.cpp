@@ -1,5 +1,5 @@
-// Writes the C++ text of a program's native code, as a switch would compile it; with --key, a header
-// with its name instead, for the build (prebuilt.cpp).
+// Writes the C++ text of a program's native code, as a switch would compile it; with --key, a
+// header with its name instead, for the build (prebuilt.cpp).
 //
 //   tiercast-native-code [--key] program.json > program.cpp
 #include <fstream>
@@ -30,8 +30,7 @@ int main(int argc, char** argv) {
   }
   const std::string json{std::istreambuf_iterator<char>(file), {}};
   try {
-    const auto source =
-        tiercast::native::make_source(*tiercast::engine::Program::load(json, path));
+    const auto source = tiercast::native::make_source(*tiercast::engine::Program::load(json, path));
     if (source.text.empty()) {
       std::cerr << "tiercast-native-code: " << path << ": the program has no native code\n";
       return 1;

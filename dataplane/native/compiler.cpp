@@ -51,8 +51,8 @@ class Process {
     sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                              POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(
+        &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     const int error = ::posix_spawn(&id_, argv[0], &files, &attributes, argv.data(), environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
@@ -166,8 +166,8 @@ std::string compile(const Compiler& compiler, const std::string& text, const fs:
                     const std::stop_token& stop) {
   try {
     const TemporaryFolder temporary(folder);
-    const fs::path source = temporary.path() / "program.cpp", made = temporary.path() / "program.so",
-                   output = temporary.path() / "output";
+    const fs::path source = temporary.path() / "program.cpp",
+                   made = temporary.path() / "program.so", output = temporary.path() / "output";
     std::ofstream file(source, std::ios::binary);
     file << text;
     file.close();
@@ -177,9 +177,9 @@ std::string compile(const Compiler& compiler, const std::string& text, const fs:
     words.insert(words.end(), {"-o", made.string(), source.string()});
     Process process(words, output);
     if (!process.wait(most, stop)) {
-      return stop.stop_requested() ? "stopped"
-                                   : compiler.words[0] + " took longer than " +
-                                         std::to_string(most.count()) + " s";
+      return stop.stop_requested()
+                 ? "stopped"
+                 : compiler.words[0] + " took longer than " + std::to_string(most.count()) + " s";
     }
     if (!process.succeeded()) {
       return compiler.words[0] + " failed: " + content(output).substr(0, kMostShown);

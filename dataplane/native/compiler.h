@@ -21,9 +21,9 @@ Compiler find_compiler(const std::stop_token& stop);
 // What makes a shared object of a generated file. Part of what names it in the cache.
 std::vector<std::string> compiler_flags();
 
-// Compiles `text` into the shared object `object`, in a new folder in `folder` that it removes in the
-// end. Ends the compiler when `stop` is requested or `most` is over. Returns what went wrong; empty:
-// nothing did.
+// Compiles `text` into the shared object `object`, in a new folder in `folder` that it removes in
+// the end. Ends the compiler when `stop` is requested or `most` is over. Returns what went wrong;
+// empty: nothing did.
 std::string compile(const Compiler& compiler, const std::string& text,
                     const std::filesystem::path& folder, const std::filesystem::path& object,
                     std::chrono::seconds most, const std::stop_token& stop);

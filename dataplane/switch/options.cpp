@@ -311,10 +311,11 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
   const std::map<std::string, NativeMode> modes = {
       {"off", NativeMode::kOff}, {"auto", NativeMode::kAuto}, {"wait", NativeMode::kWait}};
   std::string native = "auto";
-  app.add_option("--native", native,
-                 "Run the program as native code, which the machine's compiler ($CXX, c++) makes once "
-                 "for each program: off: interpret it; auto: interpret it until the code is ready; "
-                 "wait: take no packet before")
+  app.add_option(
+         "--native", native,
+         "Run the program as native code, which the machine's compiler ($CXX, c++) makes once "
+         "for each program: off: interpret it; auto: interpret it until the code is ready; "
+         "wait: take no packet before")
       ->check(CLI::IsMember({"off", "auto", "wait"}))
       ->capture_default_str();
   std::string sample, filter;

@@ -38,8 +38,8 @@ struct TableView {
     const Slot* slots = nullptr;
     std::uint64_t last_slot = 0;  // their number, a power of two, minus 1
   };
-  const Tuple* tuples = nullptr;  // in the order in which they are tried
-  std::size_t tuple_count = 0;    // of an exact table: always 1
+  const Tuple* tuples = nullptr;             // in the order in which they are tried
+  std::size_t tuple_count = 0;               // of an exact table: always 1
   const std::uint64_t* arguments = nullptr;  // of each entry, one after the other
   const std::uint64_t* default_arguments = nullptr;
   std::uint32_t default_action = 0xffffffff;  // 0xffffffff: none

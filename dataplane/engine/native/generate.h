@@ -1,6 +1,6 @@
-// Makes C++ text of an image's flat code: one function for each part, with the places of fields, the
-// tables' keys and the headers' layouts as constants. Compiled and loaded, it does to every packet
-// what the flat machine does; what is not generated calls the interpreter (NativeContext).
+// Makes C++ text of an image's flat code: one function for each part, with the places of fields,
+// the tables' keys and the headers' layouts as constants. Compiled and loaded, it does to every
+// packet what the flat machine does; what is not generated calls the interpreter (NativeContext).
 #pragma once
 
 #include <string>

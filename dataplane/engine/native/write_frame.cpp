@@ -27,7 +27,8 @@ std::string store(const FieldPlan& field) {
     case 1: return "store8(" + at(0) + ", " + value + ");";
     case 2: return "store16(" + at(0) + ", " + value + ");";
     case 4: return "store32(" + at(0) + ", " + value + ");";
-    case 6: return "store32(" + at(0) + ", " + value + " >> 16); store16(" + at(4) + ", " + value + ");";
+    case 6:
+      return "store32(" + at(0) + ", " + value + " >> 16); store16(" + at(4) + ", " + value + ");";
     case 8: return "store64(" + at(0) + ", " + value + ");";
     default: break;
   }
@@ -50,8 +51,9 @@ std::string store(const FieldPlan& field) {
 }
 
 void write_compare(const Image& image, std::string& out) {
-  out += "FrameNeeds compare(const std::uint64_t* p, std::size_t cursor) {\n"
-         "  std::size_t offset = 0;\n";
+  out +=
+      "FrameNeeds compare(const std::uint64_t* p, std::size_t cursor) {\n"
+      "  std::size_t offset = 0;\n";
   out += "  std::uint64_t changed = " + cell(image.tracked_cell) + " ^ 1;\n";
   for (const DeparseStep& step : image.deparse_steps) {
     out += "  if (" + cell(step.valid_cell) + " != 0) {\n";
@@ -63,12 +65,15 @@ void write_compare(const Image& image, std::string& out) {
     out += "    changed |= " + cell(step.dirty_cell) + ";\n";
     out += "    offset += " + std::to_string(step.bytes) + ";\n  }\n";
   }
-  out += "  if (offset != cursor) return FrameNeeds::kDeparse;\n"
-         "  return changed == 0 ? FrameNeeds::kNothing : FrameNeeds::kRewrite;\n}\n\n";
+  out +=
+      "  if (offset != cursor) return FrameNeeds::kDeparse;\n"
+      "  return changed == 0 ? FrameNeeds::kNothing : FrameNeeds::kRewrite;\n}\n\n";
 }
 
 void write_rewrite(const Image& image, std::string& out) {
-  out += "void rewrite([[maybe_unused]] const std::uint64_t* p, [[maybe_unused]] std::byte* frame) {\n";
+  out +=
+      "void rewrite([[maybe_unused]] const std::uint64_t* p, [[maybe_unused]] std::byte* frame) "
+      "{\n";
   out += "  [[maybe_unused]] const bool all = " + cell(image.tracked_cell) + " == 0;\n";
   for (const DeparseStep& step : image.deparse_steps) {
     const auto& fields = image.header_plans[step.header].write;
@@ -82,8 +87,9 @@ void write_rewrite(const Image& image, std::string& out) {
 }
 
 void write_header_bytes(const Image& image, std::string& out) {
-  out += "std::size_t header_bytes([[maybe_unused]] const std::uint64_t* p) {\n"
-         "  std::size_t bytes = 0;\n";
+  out +=
+      "std::size_t header_bytes([[maybe_unused]] const std::uint64_t* p) {\n"
+      "  std::size_t bytes = 0;\n";
   for (const DeparseStep& step : image.deparse_steps) {
     std::string bytes = std::to_string(step.bytes) + "u";
     if (step.varbit_cell != 0) bytes += " + " + cell(step.varbit_cell) + " / 8";
@@ -109,8 +115,9 @@ void write_is_unchanged(const Image& image, std::string& out) {
 
 void write_extract(const Image& image, const HeaderPlan& plan, std::string& out) {
   const std::string bytes = std::to_string(plan.bytes) + "u";
-  out += "  if (" + bytes + " > s.size - cursor) {\n    s.error = " +
-         number(image.error_packet_too_short) + ";\n    goto end;\n  }\n  {\n";
+  out += "  if (" + bytes +
+         " > s.size - cursor) {\n    s.error = " + number(image.error_packet_too_short) +
+         ";\n    goto end;\n  }\n  {\n";
   if (!plan.flat_read.empty()) out += "    const std::byte* const h = s.data + cursor;\n";
   for (const FieldPlan& field : plan.flat_read) {
     out += "    " + cell(field.cell) + " = " + load(field) + ";\n";
@@ -127,8 +134,9 @@ void write_frame_functions(const Image& image, std::string& out) {
   for (const CellRun& run : image.initial_runs) {
     out += "  std::memset(p + " + std::to_string(run.first) + ", 0, " + bytes(run) + ");\n";
   }
-  out += "}\n\nvoid copy([[maybe_unused]] const std::uint64_t* from,\n"
-         "          [[maybe_unused]] std::uint64_t* to) {\n";
+  out +=
+      "}\n\nvoid copy([[maybe_unused]] const std::uint64_t* from,\n"
+      "          [[maybe_unused]] std::uint64_t* to) {\n";
   for (const CellRun& run : image.copied_runs) {
     const std::string first = std::to_string(run.first);
     out += "  std::memcpy(to + " + first + ", from + " + first + ", " + bytes(run) + ");\n";

@@ -19,14 +19,16 @@ class PartWriter {
   void write(std::string_view name, std::uint32_t start) {
     find_reachable(start);
     parses_ = start == image_.flat.parser;
-    out_ += "void " + std::string(name) + "_on([[maybe_unused]] const NativeContext& c, " +
-            "[[maybe_unused]] NativePacket& s,\n    [[maybe_unused]] std::uint64_t* __restrict p) {\n";
+    out_ +=
+        "void " + std::string(name) + "_on([[maybe_unused]] const NativeContext& c, " +
+        "[[maybe_unused]] NativePacket& s,\n    [[maybe_unused]] std::uint64_t* __restrict p) {\n";
     if (parses_) {
       out_ += "  std::size_t cursor = 0;\n  s.error = 0;\n  s.states_left = s.size + " +
               number(image_.parser_states.size() + 1) + ";\n";
     }
-    out_ += "  [[maybe_unused]] const std::uint64_t* arguments = nullptr;\n"
-            "  [[maybe_unused]] bool hit = false;\n";
+    out_ +=
+        "  [[maybe_unused]] const std::uint64_t* arguments = nullptr;\n"
+        "  [[maybe_unused]] bool hit = false;\n";
     declare_locals();
     if (reachable_.begin()->first != start) go(start);
     for (auto at = reachable_.begin(); at != reachable_.end(); ++at) {
@@ -37,7 +39,8 @@ class PartWriter {
       if (!falls_through(i.op)) continue;
       if (next == reachable_.end() || next->first != at->first + 1) go(at->first + 1);
     }
-    out_ += parses_ ? "[[maybe_unused]] end:\n  s.cursor = cursor;\n" : "[[maybe_unused]] end:\n  return;\n";
+    out_ += parses_ ? "[[maybe_unused]] end:\n  s.cursor = cursor;\n"
+                    : "[[maybe_unused]] end:\n  return;\n";
     out_ += "}\n\nvoid " + std::string(name) + "(const NativeContext& c, NativePacket& s) { " +
             std::string(name) + "_on(c, s, s.phv); }\n\n";
   }
@@ -96,9 +99,8 @@ class PartWriter {
     for (std::uint32_t index = image_.shared_cells; index < image_.phv_cells; ++index) {
       const bool used = std::any_of(reachable_.begin(), reachable_.end(), [&](const auto& one) {
         const FlatInstruction& i = code_[one.first];
-        const std::uint32_t run = i.op == FlatOp::kClear || i.op == FlatOp::kCopy
-                                      ? static_cast<std::uint32_t>(i.i)
-                                      : 1;
+        const std::uint32_t run =
+            i.op == FlatOp::kClear || i.op == FlatOp::kCopy ? static_cast<std::uint32_t>(i.i) : 1;
         return (index >= i.d && index < i.d + run) || (index >= i.x && index < i.x + run) ||
                index == i.y;
       });
@@ -109,8 +111,8 @@ class PartWriter {
   void go(std::uint32_t target) { out_ += "  goto L" + std::to_string(target) + ";\n"; }
   void line(const std::string& text) { out_ += "  " + text + "\n"; }
   void set(const FlatInstruction& i, const std::string& value) {
-    line(place(i.d) + " = " +
-         (i.mask == ~Cell{0} ? value : "(" + value + ") & " + number(i.mask)) + ";");
+    line(place(i.d) + " = " + (i.mask == ~Cell{0} ? value : "(" + value + ") & " + number(i.mask)) +
+         ";");
   }
   void jump_if(const FlatInstruction& i, const char* op, const std::string& right) {
     line("if (" + place(i.x) + " " + op + " " + right + ") goto L" + std::to_string(i.target) +
@@ -225,8 +227,8 @@ class PartWriter {
       all_valid += (all_valid.empty() ? "" : " && ") + place(valid) + " != 0";
     }
     for (const PlannedKeyPart& term : plan.terms) {
-      sum += (sum.empty() ? "(" : " + (") + place(term.cell) + " << " +
-             std::to_string(term.shift) + ")";
+      sum += (sum.empty() ? "(" : " + (") + place(term.cell) + " << " + std::to_string(term.shift) +
+             ")";
     }
     line("if (" + (all_valid.empty() ? "true" : all_valid) + ") {");
     line("  " + place(checksum.cell) + " = checksum_of(" + sum + ") & " +

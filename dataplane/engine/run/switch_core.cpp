@@ -268,8 +268,7 @@ bool SwitchCore::deparse(Pipeline& pipeline, Packet& packet, PacketState& state)
   }
   const Deparser& deparser = pipeline.machine.deparser;
   FrameBuffer* received = packet.buffer;
-  if (packet.is_written && packet.truncate == 0 &&
-      deparser.is_unchanged(state.phv)) {
+  if (packet.is_written && packet.truncate == 0 && deparser.is_unchanged(state.phv)) {
     return true;
   }
   const FrameNeeds needs = deparser.compare_with_frame(state.phv, state.cursor);

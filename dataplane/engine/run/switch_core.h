@@ -49,10 +49,10 @@ struct ProgramState {
   std::shared_ptr<const Image> owned_image;
   const Image& image;
   Externs externs;
-  Pipeline pipeline;                        // all of the program, or ingress alone
-  std::optional<Pipeline> egress_pipeline;  // of an architecture that parses twice
+  Pipeline pipeline;                            // all of the program, or ingress alone
+  std::optional<Pipeline> egress_pipeline;      // of an architecture that parses twice
   std::shared_ptr<const NativeProgram> native;  // what the pipelines run; null: flat code
-  bool flat;                                // whether packets run as flat code, or native code
+  bool flat;                                    // whether packets run as flat code, or native code
   std::shared_ptr<PacketPool> owned_pool;
   PacketPool& pool;
   std::vector<std::unique_ptr<ProfileMembers>> profiles;

@@ -38,8 +38,8 @@ bool MatchTable::is_packed(const Table& layout) {
   if (layout.keys.empty() || layout.keys.size() > kMostPacked) return false;
   std::uint32_t bits = 0;
   for (const Key& key : layout.keys) {
-    const bool fits = key.kind == MatchKind::kExact ||
-                      (key.kind == MatchKind::kLpm && layout.keys.size() == 1);
+    const bool fits =
+        key.kind == MatchKind::kExact || (key.kind == MatchKind::kLpm && layout.keys.size() == 1);
     if (!fits || !key.mask.empty()) return false;
     bits += key.width;
   }

@@ -174,7 +174,7 @@ class alignas(64) MatchTable {
   std::vector<std::uint32_t> ranges_;  // in a table with ranges: entries by falling priority
   std::vector<Cell> scratch_;          // the key during a lookup
   std::vector<TableView::Tuple> tuple_views_;  // in a packed table: at least one
-  std::vector<Cell> all_arguments_;    // in a packed table: entry after entry
+  std::vector<Cell> all_arguments_;            // in a packed table: entry after entry
   std::vector<Cell> default_cells_;
   ActionCall default_call_;
   std::int64_t next_expiry_ns_ = kNever;

@@ -113,7 +113,8 @@ void measure(const std::string& name, const std::shared_ptr<const engine::Progra
     native.round(w.frame);
   }
   const std::size_t allocated = allocations - before;
-  for (Form* form : {&interpreter, &native}) out.push_back(figures(*form, name, w, copies, allocated));
+  for (Form* form : {&interpreter, &native})
+    out.push_back(figures(*form, name, w, copies, allocated));
 }
 
 std::vector<std::string> from_memory(const std::string& program, const std::string& router,

@@ -1,5 +1,5 @@
-// Random entries, frames and times through two switches that run the same program in different forms
-// of code. They must send the same frames at the same times and keep the same state.
+// Random entries, frames and times through two switches that run the same program in different
+// forms of code. They must send the same frames at the same times and keep the same state.
 #pragma once
 
 #include <functional>

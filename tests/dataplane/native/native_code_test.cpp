@@ -29,9 +29,9 @@ TEST_P(NativeCode, DoesWhatTheImageDoes) {
   const Code code = obtain(*program);
   ASSERT_NE(code.program, nullptr) << code.how;
   // Some programs drop all of these frames; then their state is compared.
-  engine::expect_same(
-      program, {.prepare = [&](engine::Switch& sw) { sw.run_native(code.program); }},
-      {.flat_code = false}, 0);
+  engine::expect_same(program,
+                      {.prepare = [&](engine::Switch& sw) { sw.run_native(code.program); }},
+                      {.flat_code = false}, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, NativeCode, ::testing::ValuesIn(programs()),

@@ -26,9 +26,9 @@ class Deparser {
     for (const std::uint32_t cell : *image_.egress_watch) any |= phv[cell];
     return any == 0;
   }
-  // What must be done to the frame. FrameNeeds::kRewrite: rewrite() is enough, because the frame starts with
-  // the valid headers, in the deparser's order, and they end at the cursor. kNothing: also, none of
-  // them has changed.
+  // What must be done to the frame. FrameNeeds::kRewrite: rewrite() is enough, because the frame
+  // starts with the valid headers, in the deparser's order, and they end at the cursor. kNothing:
+  // also, none of them has changed.
   FrameNeeds compare_with_frame(const Cell* phv, std::size_t cursor) const;
   // Takes a copy of the frame, and overwrites the header fields that the program may have changed.
   void rewrite(const Cell* phv, std::byte* frame) const;
