@@ -1,4 +1,5 @@
 // What becomes of a packet's headers: extraction from the frame, and back into it.
+#include "dataplane/engine/native/live_cells.h"
 #include "dataplane/engine/native/writer.h"
 
 namespace tiercast::engine {
@@ -111,6 +112,46 @@ void write_is_unchanged(const Image& image, std::string& out) {
   out += any.empty() ? "true;\n}\n\n" : any + ") == 0;\n}\n\n";
 }
 
+void write_copies(const std::vector<CellRun>& runs, const char* indent, std::string& out) {
+  for (const CellRun& run : runs) {
+    const std::string first = std::to_string(run.first);
+    out += indent;
+    out += "std::memcpy(to + " + first + ", p + " + first + ", " +
+           std::to_string(run.count * sizeof(Cell)) + ");\n";
+  }
+}
+
+void write_clear_and_copy(const Image& image, std::string& out) {
+  const LiveCells live = find_native_live_cells(image);
+  out += "void clear([[maybe_unused]] std::uint64_t* p) {\n";
+  for (const CellRun& run : live.cleared) {
+    out += "  std::memset(p + " + std::to_string(run.first) + ", 0, " +
+           std::to_string(run.count * sizeof(Cell)) + ");\n";
+  }
+  out +=
+      "}\n\nvoid copy([[maybe_unused]] const std::uint64_t* __restrict p,\n"
+      "          [[maybe_unused]] std::uint64_t* __restrict to) {\n";
+  write_copies(live.copied, "  ", out);
+  for (const LiveCells::OfHeader& of : live.headers) {
+    const HeaderPlan& plan = image.header_plans[of.header];
+    if (of.valid.empty() && of.dirty.empty() && of.added.empty()) continue;
+    out += "  if (" + cell(image.headers[of.header].valid_cell) + " != 0) {\n";
+    write_copies(of.valid, "    ", out);
+    if (!of.added.empty()) {
+      out += "    if (" + cell(plan.origin_cell) + " == 0) {\n";
+      write_copies(of.added, "      ", out);
+      out += "    }\n";
+    }
+    if (!of.dirty.empty()) {
+      out += "    if (" + cell(plan.dirty_cell) + " != 0) {\n";
+      write_copies(of.dirty, "      ", out);
+      out += "    }\n";
+    }
+    out += "  }\n";
+  }
+  out += "}\n\n";
+}
+
 }  // namespace
 
 void write_extract(const Image& image, const HeaderPlan& plan, std::string& out) {
@@ -129,19 +170,7 @@ void write_extract(const Image& image, const HeaderPlan& plan, std::string& out)
 }
 
 void write_frame_functions(const Image& image, std::string& out) {
-  const auto bytes = [](const CellRun& run) { return std::to_string(run.count * sizeof(Cell)); };
-  out += "void clear([[maybe_unused]] std::uint64_t* p) {\n";
-  for (const CellRun& run : image.initial_runs) {
-    out += "  std::memset(p + " + std::to_string(run.first) + ", 0, " + bytes(run) + ");\n";
-  }
-  out +=
-      "}\n\nvoid copy([[maybe_unused]] const std::uint64_t* from,\n"
-      "          [[maybe_unused]] std::uint64_t* to) {\n";
-  for (const CellRun& run : image.copied_runs) {
-    const std::string first = std::to_string(run.first);
-    out += "  std::memcpy(to + " + first + ", from + " + first + ", " + bytes(run) + ");\n";
-  }
-  out += "}\n\n";
+  write_clear_and_copy(image, out);
   write_header_bytes(image, out);
   write_is_unchanged(image, out);
   write_compare(image, out);
