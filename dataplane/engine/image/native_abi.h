@@ -149,6 +149,7 @@ struct NativePipeline {
   bool (*is_unchanged)(const std::uint64_t* phv);
   FrameNeeds (*compare)(const std::uint64_t* phv, std::size_t cursor);
   void (*rewrite)(const std::uint64_t* phv, std::byte* frame);
+  void (*settle)(std::uint64_t* phv);  // notes that the frame has all changes of its headers
 };
 
 // What a generated file exports, as kNativeSymbol.

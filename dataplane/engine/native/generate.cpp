@@ -21,7 +21,7 @@ void write_pipeline(const Image& image, std::string_view space, std::string& out
   write_part(image, "update", flat.update_checksums, out);
   out +=
       "constexpr NativePipeline kPipeline = {clear, copy, parse, verify, ingress, egress, update,\n"
-      "    header_bytes, is_unchanged, compare, rewrite};\n\n}  // namespace\n}\n\n";
+      "    header_bytes, is_unchanged, compare, rewrite, settle};\n\n}  // namespace\n}\n\n";
 }
 
 bool fits(const Image& image) {

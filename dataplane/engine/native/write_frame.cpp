@@ -87,6 +87,15 @@ void write_rewrite(const Image& image, std::string& out) {
   out += "}\n\n";
 }
 
+void write_settle(const Image& image, std::string& out) {
+  out += "void settle([[maybe_unused]] std::uint64_t* p) {\n";
+  for (const DeparseStep& step : image.deparse_steps) {
+    out += "  if (" + cell(step.valid_cell) + " != 0) " + cell(step.dirty_cell) + " = 0;\n";
+  }
+  for (const std::uint32_t dirty : image.always_dirty) out += "  " + cell(dirty) + " = 1;\n";
+  out += "}\n\n";
+}
+
 void write_header_bytes(const Image& image, std::string& out) {
   out +=
       "std::size_t header_bytes([[maybe_unused]] const std::uint64_t* p) {\n"
@@ -175,6 +184,7 @@ void write_frame_functions(const Image& image, std::string& out) {
   write_is_unchanged(image, out);
   write_compare(image, out);
   write_rewrite(image, out);
+  write_settle(image, out);
 }
 
 }  // namespace tiercast::engine

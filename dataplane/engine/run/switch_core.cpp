@@ -297,7 +297,7 @@ bool SwitchCore::deparse(Pipeline& pipeline, Packet& packet, PacketState& state)
 }
 
 void SwitchCore::replicate(Packet* packet, const std::vector<Replica>& replicas,
-                           const Field& instance) {
+                           const MetadataField& instance) {
   const std::uint32_t bytes = bytes_to_queue(*packet);
   packet->label = label_of(*packet);
   if (replicas.size() > 1) rewrite_once(*packet);
@@ -311,7 +311,7 @@ void SwitchCore::replicate(Packet* packet, const std::vector<Replica>& replicas,
       replica->is_written = packet->is_written;
       if (packet->trace != 0) tracer.number_copy(*packet, *replica);
     }
-    replica->phv[instance.cell] = replicas[n].instance & low_mask(instance.width);
+    set(replica->phv.data(), instance, replicas[n].instance);
     enqueue(replicas[n].port, replica, bytes);
   }
   if (replicas.empty()) drop(packet, "ingress", "no replicas");

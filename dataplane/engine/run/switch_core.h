@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dataplane/engine/arch/architecture.h"
+#include "dataplane/engine/arch/metadata.h"
 #include "dataplane/engine/control/output.h"
 #include "dataplane/engine/control/switch_options.h"
 #include "dataplane/engine/image/image.h"
@@ -131,7 +132,8 @@ class SwitchCore {
   // For an architecture that parses once: the queues hold parsed packets.
   // Sends the packet, and takes ownership of it, to each replica. `instance` is where the packet
   // vector has the replica's instance.
-  void replicate(Packet* packet, const std::vector<Replica>& replicas, const Field& instance);
+  void replicate(Packet* packet, const std::vector<Replica>& replicas,
+                 const MetadataField& instance);
   // Puts the packet, and takes ownership of it, into a port's queue, with the label from its
   // header.
   void send(std::uint32_t port, Packet* packet);

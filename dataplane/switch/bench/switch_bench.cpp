@@ -109,8 +109,7 @@ void measure(const std::string& name, const std::shared_ptr<const engine::Progra
   }
   const std::size_t before = allocations;
   for (int run = 0; run < kRuns; ++run) {
-    interpreter.round(w.frame);
-    native.round(w.frame);
+    for (Form* form : {&interpreter, &native}) form->round(w.frame);
   }
   const std::size_t allocated = allocations - before;
   for (Form* form : {&interpreter, &native})

@@ -64,6 +64,7 @@ FrameNeeds Deparser::compare_with_frame(const Cell* phv, std::size_t cursor) con
 
 void Deparser::rewrite_early(Cell* phv, std::byte* frame) const {
   rewrite(phv, frame);
+  if (native_ != nullptr) return native_->settle(phv);
   for (const DeparseStep& step : image_.deparse_steps) {
     if (phv[step.valid_cell] != 0) phv[step.dirty_cell] = 0;
   }
