@@ -10,6 +10,7 @@
 #include "dataplane/engine/api/program.h"
 #include "dataplane/engine/control/output.h"
 #include "dataplane/engine/queues/wire_message.h"
+#include "dataplane/native/native_code.h"
 #include "dataplane/updates/switch_updates.h"
 #include "protocols/base/units.h"
 
@@ -30,11 +31,13 @@ wire::MacAddress mac_of(std::uint64_t number) {
 struct Loaded {
   std::shared_ptr<const engine::Program> program;
   std::shared_ptr<engine::PacketPool> pool;
+  std::shared_ptr<const engine::NativeProgram> native;  // null: it is interpreted
 };
 
 Loaded load(const std::string& path) {
-  Loaded result{updates::load_program(path), nullptr};
+  Loaded result{updates::load_program(path), nullptr, nullptr};
   result.pool = engine::make_packet_pool(*result.program);
+  result.native = native::find_prebuilt(*result.program).program;
   return result;
 }
 
@@ -146,7 +149,9 @@ VirtualNetwork::VirtualNetwork(const v1::Scenario& scenario) : scenario_(scenari
     if (is_new) found->second = load(path);
     options.pool = found->second.pool;
     ++options.seed;
-    nodes_[spec.name()] = std::make_unique<Node>(*this, spec, found->second.program, options);
+    auto node = std::make_unique<Node>(*this, spec, found->second.program, options);
+    node->engine_switch().run_native(found->second.native);
+    nodes_[spec.name()] = std::move(node);
   }
   for (const v1::SimulatedHost& host : scenario.hosts()) {
     hosts_.emplace(host.name(), host);

@@ -17,12 +17,19 @@ MAY_USE = {
     "protocols": {"base"},
     "dataplane/engine": set(),
     "agent": {"base", "protocols"},
-    "dataplane/stf": {"dataplane/engine"},
+    "dataplane/native": {"dataplane/engine"},
+    "dataplane/stf": {"dataplane/engine", "dataplane/native"},
     "dataplane/accounts": {"dataplane/engine"},
     "dataplane/trace": {"dataplane/engine"},
     "dataplane/updates": {"dataplane/engine"},
     "dataplane/marking": {"dataplane/engine", "dataplane/updates"},
-    "dataplane/switch": {"base", "dataplane/engine", "dataplane/accounts", "dataplane/trace"},
+    "dataplane/switch": {
+        "base",
+        "dataplane/engine",
+        "dataplane/native",
+        "dataplane/accounts",
+        "dataplane/trace",
+    },
     "dataplane/dpdk": {"base", "protocols", "agent"},
     "dataplane/streams": {"base", "protocols"},
     "dataplane/sender": {"base", "protocols", "agent", "dataplane/dpdk"},
@@ -41,6 +48,7 @@ MAY_USE = {
     "ns3": {
         "base",
         "dataplane/engine",
+        "dataplane/native",
         "dataplane/accounts",
         "dataplane/trace",
         "dataplane/updates",
@@ -57,7 +65,7 @@ FLOORS: dict[str, tuple[set[str], ...]] = {
         {"control"},
         {"image"},
         {"arch", "tables", "flat"},
-        {"run/state", "load"},
+        {"run/state", "load", "native"},
         {"run/interpreter"},
         {"run/parse"},
         {"run"},
@@ -78,7 +86,7 @@ FLOORS: dict[str, tuple[set[str], ...]] = {
 }
 WITHOUT_GRPC_OR_DPDK = (
     "base", "protocols", "dataplane/engine", "dataplane/accounts", "dataplane/trace",
-    "dataplane/streams",
+    "dataplane/native", "dataplane/streams",
 )  # fmt: skip
 PYTHON_MAY_IMPORT = {
     "controller/tiercast_controller": {"tiercast_controller"},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dataplane/engine/api/program.h"
+#include "dataplane/native/native_code.h"
 #include "dataplane/stf/runner.h"
 #include "dataplane/stf/script.h"
 
@@ -24,6 +25,8 @@ const char* const kExamples = R"(Examples:
     tiercast-stf conformance/
   One script on another program:
     tiercast-stf router.stf --json build/router.json
+  Every program as native code, which is compiled first:
+    tiercast-stf --native conformance/
 
 Exit status: 0 all passed, 1 one failed, 2 a wrong argument or a file that cannot be read.
 )";
@@ -57,11 +60,14 @@ std::vector<fs::path> scripts_of(const std::vector<std::string>& arguments) {
   return scripts;
 }
 
-tiercast::stf::Verdict run(const fs::path& script, const fs::path& json) {
+tiercast::stf::Verdict run(const fs::path& script, const fs::path& json, bool native) {
   const auto commands = tiercast::stf::parse_script(read_file(script));
   try {
     const auto program = tiercast::engine::Program::load(read_file(json), json.filename().string());
-    return tiercast::stf::run_script(program, commands);
+    if (!native) return tiercast::stf::run_script(program, commands);
+    const auto code = tiercast::native::obtain(*program);
+    if (code.program == nullptr) return {false, code.how};
+    return tiercast::stf::run_script(program, commands, code.program);
   } catch (const tiercast::engine::LoadError& error) {
     return {false, error.what()};
   }
@@ -75,8 +81,10 @@ int main(int argc, char** argv) {
   app.footer(kExamples);
   std::vector<std::string> arguments;
   std::string json;
+  bool native = false;
   app.add_option("script", arguments, "STF files, or folders of them")->required();
   app.add_option("--json", json, "the program, instead of the JSON beside each script");
+  app.add_flag("--native", native, "run programs as native code; without a compiler all fail");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -89,7 +97,7 @@ int main(int argc, char** argv) {
       const fs::path program =
           json.empty() ? fs::path(script).replace_extension(".json") : fs::path(json);
       try {
-        const auto verdict = run(script, program);
+        const auto verdict = run(script, program, native);
         ++(verdict.passed ? passed : failed);
         std::cout << (verdict.passed ? "PASS " : "FAIL ") << script.stem().string()
                   << (verdict.passed ? "" : ": " + verdict.reason) << std::endl;

@@ -118,7 +118,8 @@ Verdict compare(const std::map<std::uint32_t, std::vector<Expected>>& expected,
 }  // namespace
 
 Verdict run_script(std::shared_ptr<const engine::Program> program,
-                   const std::vector<Command>& script) {
+                   const std::vector<Command>& script,
+                   std::shared_ptr<const engine::NativeProgram> native) {
   std::set<std::uint32_t> ports;
   int line = 0;
   try {
@@ -130,6 +131,7 @@ Verdict run_script(std::shared_ptr<const engine::Program> program,
     options.cpu_port = free_port(ports);
     Sink sink(ports);
     engine::Switch sw(std::move(program), options, sink);
+    sw.run_native(std::move(native));
     // The program may send to ports that the script does not name.
     for (std::uint32_t port = 0; port < engine::Switch::kMaxPorts; ++port) {
       if (port == options.cpu_port || port == options.drop_port) continue;

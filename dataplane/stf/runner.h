@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dataplane/engine/api/program.h"
+#include "dataplane/engine/image/native_abi.h"
 #include "dataplane/stf/script.h"
 
 namespace tiercast::stf {
@@ -17,7 +18,9 @@ struct Verdict {
 
 // Packets on ports that the script does not name are ignored. The packets of a port are compared in
 // the order in which they leave; the order between ports does not matter (as in p4c's runner).
+// native: the program's native code, or null: the interpreter.
 Verdict run_script(std::shared_ptr<const engine::Program> program,
-                   const std::vector<Command>& script);
+                   const std::vector<Command>& script,
+                   std::shared_ptr<const engine::NativeProgram> native = nullptr);
 
 }  // namespace tiercast::stf

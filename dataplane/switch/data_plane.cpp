@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <pthread.h>
+#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -126,6 +127,7 @@ void DataPlane::stop() {
     ::eventfd_write(worker->wakeup.get(), 1);
     worker->thread.join();
   }
+  build_.reset();  // ends a compiler
 }
 
 void DataPlane::call(const std::function<void()>& work) {
@@ -146,6 +148,9 @@ void DataPlane::run_jobs() {
     const std::lock_guard lock(mutex_);
     jobs.swap(jobs_);
     if (stopping_) running_ = false;
+  }
+  if (build_) {
+    if (const auto code = build_->take()) use_native(*code);
   }
   for (Job* job : jobs) {
     try {
@@ -337,9 +342,28 @@ std::unique_ptr<engine::Switch> DataPlane::make_switch(
   return result;
 }
 
+void DataPlane::start_native(const std::shared_ptr<const engine::Program>& program) {
+  build_.reset();
+  if (native_ == NativeMode::kWait) return use_native(native::obtain(*program));
+  if (native_ == NativeMode::kOff) return;
+  build_.emplace(program, [this] { ::eventfd_write(workers_[0]->wakeup.get(), 1); });
+}
+
+void DataPlane::use_native(const native::Code& code) {
+  if (code.program == nullptr) {
+    spdlog::info("{} is interpreted: {}", pipeline_->program().name(), code.how);
+    return;
+  }
+  pipeline_->run_native(code.program);
+  spdlog::info("{} runs as {}", pipeline_->program().name(), code.how);
+}
+
 void DataPlane::set_program(std::shared_ptr<const engine::Program> program) {
-  if (pipeline_) return pipeline_->set_program(std::move(program));
-  auto pipeline = make_switch(std::move(program), *this);
+  if (pipeline_) {
+    pipeline_->set_program(program);
+    return start_native(program);
+  }
+  auto pipeline = make_switch(program, *this);
   for (const auto& port : ports_) {
     const engine::Status status = pipeline->set_port(port->number, port->link, monotonic_ns());
     if (!status.ok()) throw OptionError(fmt::format("port {}: {}", port->number, status.message()));
@@ -347,6 +371,7 @@ void DataPlane::set_program(std::shared_ptr<const engine::Program> program) {
   pipeline->set_trace(trace_file_);
   pipeline_ = std::move(pipeline);
   look_at_links();
+  start_native(program);
 }
 
 engine::Status DataPlane::trace_ports(std::map<std::uint32_t, trace::TracedPort> traced) {

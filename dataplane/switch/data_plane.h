@@ -28,6 +28,7 @@
 #include "base/unique_fd.h"
 #include "dataplane/accounts/accounts.h"
 #include "dataplane/engine/api/switch.h"
+#include "dataplane/native/native_code.h"
 #include "dataplane/switch/options.h"
 #include "dataplane/switch/port/frame_port.h"
 #include "dataplane/switch/port/interfaces.h"
@@ -93,6 +94,9 @@ class DataPlane : private engine::Output {
   };
   // To be called before start().
   void set_handlers(Handlers handlers);
+
+  // To be called before a program is set. Without it programs are interpreted.
+  void set_native(NativeMode mode) { native_ = mode; }
 
   // To be called before start() and before a program is set. The sink must outlive this object.
   void set_trace(engine::TraceSink* sink) { trace_file_ = sink; }
@@ -185,6 +189,8 @@ class DataPlane : private engine::Output {
   void arm_timer(std::int64_t due_ns);
   void run_jobs();
   void look_at_links();
+  void start_native(const std::shared_ptr<const engine::Program>& program);
+  void use_native(const native::Code& code);
 
   const std::uint32_t cpu_port_;
   const std::uint64_t seed_;
@@ -195,6 +201,7 @@ class DataPlane : private engine::Output {
                                               // loop never sleeps
   unsigned rounds_ = 0;                       // rounds of polling
   std::unique_ptr<engine::Switch> pipeline_;
+  NativeMode native_ = NativeMode::kOff;
   engine::TraceSink* trace_file_ = nullptr;
   std::optional<trace::HopTrace> hops_;
   Handlers handlers_;
@@ -212,6 +219,7 @@ class DataPlane : private engine::Output {
   std::vector<Job*> jobs_;
   std::atomic<bool> running_ = false;
   bool stopping_ = false;
+  std::optional<native::BackgroundBuild> build_;  // of the program's native code
 };
 
 }  // namespace tiercast::vswitch

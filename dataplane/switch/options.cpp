@@ -41,6 +41,10 @@ const char* const kExamples = R"(Examples:
     tiercast-switch --json tiercast.json --p4info tiercast.p4info.txtpb \
       --switch --device-id 1 --port 1=s1-eth1 --port 2=s1-eth2 --grpc unix:/run/s1.sock \
       --switch --device-id 2 --port 1=s2-eth1 --port 2=s2-eth2 --grpc unix:/run/s2.sock
+  A program of one's own as fast as it gets from the first packet on; compiled objects are kept in
+  $TIERCAST_CACHE, $XDG_CACHE_HOME/tiercast or ~/.cache/tiercast:
+    tiercast-switch --native wait --device-id 1 --json router.json --p4info router.p4info.txtpb \
+      --port 1=eth0 --port 2=eth1 --grpc 127.0.0.1:9559
 
 Exit status: 0 ended by SIGINT or SIGTERM, 2 a wrong argument.
 )";
@@ -304,6 +308,16 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
                  "Threads that share the ports (there is still one pipeline)")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  const std::map<std::string, NativeMode> modes = {
+      {"off", NativeMode::kOff}, {"auto", NativeMode::kAuto}, {"wait", NativeMode::kWait}};
+  std::string native = "auto";
+  app.add_option(
+         "--native", native,
+         "Run the program as native code, which the machine's compiler ($CXX, c++) makes once "
+         "for each program: off: interpret it; auto: interpret it until the code is ready; "
+         "wait: take no packet before")
+      ->check(CLI::IsMember({"off", "auto", "wait"}))
+      ->capture_default_str();
   std::string sample, filter;
   CLI::Option* const trace =
       app.add_option("--trace", options.trace_path,
@@ -325,6 +339,7 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
     for (const std::string& text : ports)
       options.ports.push_back(parse_port(text, options.cpu_port));
     check_ports(options.ports);
+    options.native = modes.at(native);
     if (options.workers > options.ports.size())
       throw OptionError(fmt::format("--workers {}: at most one for each of {} ports",
                                     options.workers, options.ports.size()));

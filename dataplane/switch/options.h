@@ -26,6 +26,10 @@ struct PortOption {
   engine::PortConfig link;
 };
 
+// Whether the program is compiled to native code: not at all; in the background, while packets run
+// through the interpreter; or before the first packet.
+enum class NativeMode { kOff, kAuto, kWait };
+
 struct Options {
   std::string name = "switch";        // for log lines
   std::string json_path;              // empty: the controller sends the program
@@ -33,10 +37,11 @@ struct Options {
   std::uint64_t device_id = 0;        // the P4Runtime device id; not 0
   std::optional<std::uint64_t> seed;  // of random numbers; nothing: the device id
   std::vector<PortOption> ports;
-  std::string grpc_address;        // "unix:/path" or "host:port"; empty: no control plane
-  std::uint32_t cpu_port = 510;    // 1..510
-  std::string depth_register;      // engine::SwitchOptions::depth_register
-  unsigned workers = 1;            // number of threads; at most one per port
+  std::string grpc_address;      // "unix:/path" or "host:port"; empty: no control plane
+  std::uint32_t cpu_port = 510;  // 1..510
+  std::string depth_register;    // engine::SwitchOptions::depth_register
+  unsigned workers = 1;          // number of threads; at most one per port
+  NativeMode native = NativeMode::kAuto;
   std::string trace_path;          // JSON lines; "-": standard output; empty: no trace
   std::uint64_t trace_one_in = 1;  // trace one in this many of the frames that trace_filter selects
   TraceFilter trace_filter;

@@ -124,6 +124,7 @@ class LogicalSwitch {
                     options.seed.value_or(options.device_id), options.depth_register),
         p4runtime_(options.device_id, data_plane_),
         lab_(data_plane_) {
+    data_plane_.set_native(options.native);
     if (!options.trace_path.empty()) {
       trace_.emplace(options.trace_path, options.trace_one_in, options.trace_filter);
       data_plane_.set_trace(&*trace_);

@@ -18,6 +18,10 @@ Switch::Switch(std::shared_ptr<const Program> program, Options options, Output& 
 
 Switch::~Switch() = default;
 
+void Switch::run_native(std::shared_ptr<const NativeProgram> code) {
+  state_->core.run_native(std::move(code));
+}
+
 const Program& Switch::program() const { return *state_->program; }
 
 void Switch::set_program(std::shared_ptr<const Program> program) {

@@ -31,6 +31,7 @@
 namespace tiercast::engine {
 
 class ProfileMembers;
+struct NativeProgram;
 
 std::shared_ptr<PacketPool> make_packet_pool(const Program& program);
 
@@ -51,6 +52,9 @@ class Switch {
   // Replaces the program. Tables, groups, sessions, counters and registers start afresh. Frames
   // that wait in queues or travel on wires are lost. Ports and their statistics stay.
   void set_program(std::shared_ptr<const Program> program);
+  // Runs native code from now on, which must have been made from the program (native/generate.h);
+  // null: flat code again. To be called between packets. Both treat every packet alike.
+  void run_native(std::shared_ptr<const NativeProgram> code);
 
   // Adds a port, or changes it at now_ns. The rest of the frame in service is sent at the new rate.
   // Frames on the wire keep their times, and no frame overtakes an earlier one. A queue that is

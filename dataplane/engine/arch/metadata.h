@@ -7,7 +7,17 @@
 
 namespace tiercast::engine {
 
-// Cuts the value to the field's width, which is at most 64 bits.
+// A field of at most 64 bits, with what a path needs of it for each packet close together.
+struct MetadataField {
+  explicit MetadataField(const Field& field) : cell(field.cell), mask(low_mask(field.width)) {}
+  std::uint32_t cell;
+  Cell mask;
+};
+
+// Cuts the value to the field's width.
+inline void set(Cell* phv, const MetadataField& field, std::uint64_t value) {
+  phv[field.cell] = value & field.mask;
+}
 inline void set(Cell* phv, const Field& field, std::uint64_t value) {
   phv[field.cell] = value & low_mask(field.width);
 }

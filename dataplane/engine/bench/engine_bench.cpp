@@ -15,13 +15,14 @@ namespace {
 std::size_t allocations = 0;
 }
 
-void* operator new(std::size_t bytes) {
+// Not inlined: GCC would see free() meet an operator new, and warn.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* p = std::malloc(bytes)) return p;
   throw std::bad_alloc();
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace tiercast::engine {
 namespace {

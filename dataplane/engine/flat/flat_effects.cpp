@@ -103,6 +103,8 @@ void add_stack_code(const Image& image, std::uint32_t begin, std::uint32_t end, 
       add_calculation(image, i.a, cells);
     } else if (i.op == Op::kHeader && i.a < image.headers.size()) {
       cells.add(image.headers[i.a].valid_cell);
+    } else if (i.op == Op::kExtractStack) {
+      cells.add(image.stacks[i.a].next_cell);
     } else if (!names_its_cells(i.op) && !names_its_headers(i.op) && i.op != Op::kExtract) {
       return cells.add_all();
     }
@@ -199,6 +201,19 @@ Writes writes(const Image& image, const FlatInstruction& i) {
 }
 
 CellSet cells_used_outside(const Image& image, Reads reads) {
+  CellSet cells = cells_used_between(image);
+  for (std::uint32_t h : image.deparser_order) {
+    const HeaderPlan& plan = image.header_plans[h];
+    if (plan.plain) {
+      for (const FieldPlan& f : reads == Reads::kAll ? plan.fields : plan.write) cells.add(f.cell);
+    } else {
+      cells.add(image.headers[h].valid_cell, image.headers[h].cells);
+    }
+  }
+  return cells;
+}
+
+CellSet cells_used_between(const Image& image) {
   CellSet cells(image.phv_cells);
   cells.add(image.tracked_cell);
   for (const HeaderStack& stack : image.stacks) {
@@ -225,9 +240,6 @@ CellSet cells_used_outside(const Image& image, Reads reads) {
     if (plan.plain) {
       cells.add(plan.origin_cell);
       cells.add(plan.dirty_cell);
-      for (const FieldPlan& f : reads == Reads::kAll ? plan.fields : plan.write) cells.add(f.cell);
-    } else {
-      cells.add(image.headers[h].valid_cell, image.headers[h].cells);
     }
   }
   return cells;

@@ -66,5 +66,7 @@ void add_field(CellSet& cells, std::uint32_t cell, std::uint32_t width);
 void add_stack_code(const Image& image, std::uint32_t begin, std::uint32_t end, CellSet& cells);
 // The cells that are read between the parts of flat code and after them.
 CellSet cells_used_outside(const Image& image, Reads reads = Reads::kAll);
+// Of these, all but the fields of the headers that leave.
+CellSet cells_used_between(const Image& image);
 
 }  // namespace tiercast::engine

@@ -7,9 +7,9 @@
 namespace tiercast::engine {
 namespace {
 
-constexpr std::size_t kTos = kIp + 1;  // whose low two bits are ECN
+using ecn::kBits;
+using ecn::kTos;
 constexpr std::size_t kChecksum = kIp + 10;
-constexpr std::byte kEcn{3};  // the bits, and CE
 
 std::uint32_t word(std::span<const std::byte> frame, std::size_t at) {
   return std::to_integer<std::uint32_t>(frame[at]) << 8 |
@@ -20,16 +20,12 @@ std::uint32_t word(std::span<const std::byte> frame, std::size_t at) {
 
 bool is_ecn_capable(std::span<const std::byte> frame) {
   return frame.size() >= kIp + kMinIpBytes && word(frame, kIp - 2) == 0x0800 &&
-         std::to_integer<unsigned>(frame[kIp]) >> 4 == 4 && (frame[kTos] & kEcn) != std::byte{0};
-}
-
-bool has_ce(std::span<const std::byte> frame) {
-  return frame.size() > kTos && (frame[kTos] & kEcn) == kEcn && is_ecn_capable(frame);
+         std::to_integer<unsigned>(frame[kIp]) >> 4 == 4 && (frame[kTos] & kBits) != std::byte{0};
 }
 
 void mark_congestion(std::span<std::byte> frame) {
   const std::uint32_t before = word(frame, kIp);
-  frame[kTos] |= kEcn;
+  frame[kTos] |= kBits;
   // HC' = ~(~HC + ~m + m')
   std::uint32_t sum = (~word(frame, kChecksum) & 0xffff) + (~before & 0xffff) + word(frame, kIp);
   sum = (sum & 0xffff) + (sum >> 16);

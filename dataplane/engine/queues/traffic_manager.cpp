@@ -117,6 +117,8 @@ void TrafficManager::set(std::uint32_t index, const PortConfig& config, std::int
   if (other_queues) set_queues(port);
   set_red(index, config.red);
   set_wires(index, now_ns);
+  port.is_direct =
+      port.rate == 0 && port.queues == nullptr && port.red == nullptr && !port.impaired;
   schedule(index);
 }
 
@@ -260,6 +262,9 @@ std::uint32_t TrafficManager::bytes_on_link(const Port& port, std::uint32_t fram
 void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t frame_bytes,
                              std::int64_t now_ns) {
   Port& port = ports_[index];
+  if (port.is_direct && port.in_service == nullptr && port.waiting.empty() && !port.in_egress) {
+    return pass(index, port, packet, frame_bytes, now_ns);
+  }
   PortStats& stats = port.stats;
   packet->time_ns = now_ns;
   packet->queue_bytes = bytes_on_link(port, frame_bytes);
@@ -315,6 +320,34 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
     serve(index, now_ns);
     schedule(index);
   }
+}
+
+// The short way of enqueue() and serve(), for a packet that finds a direct port idle.
+void TrafficManager::pass(std::uint32_t index, Port& port, Packet* packet,
+                          std::uint32_t frame_bytes, std::int64_t now_ns) {
+  packet->time_ns = now_ns;
+  packet->queue_bytes = bytes_on_link(port, frame_bytes);
+  packet->enq_qdepth = 0;
+  LabelCounts& counts = port.labels.of(packet->label);
+  ++counts.entered;
+  ++counts.served;
+  ++port.stats.enqueued_packets;
+  port.in_egress = true;
+  const bool had_ce = has_ce(packet->buffer->frame());
+  const bool leaves = client_.egress(index, *packet, 0, now_ns);
+  port.in_egress = false;
+  if (leaves) {
+    if (!had_ce && has_ce(packet->buffer->frame())) {
+      ++port.labels.of(packet->label).egress_marked;
+    }
+    if (packet->is_marked) mark(index, *packet, now_ns);
+    port.wire.put(packet, now_ns + port.config.delay_ns);
+  } else {
+    ++port.labels.of(packet->label).not_sent;
+    pool_.give(packet);
+  }
+  if (!port.waiting.empty()) serve(index, now_ns);  // egress has sent a copy here
+  schedule(index);
 }
 
 void TrafficManager::take_from_queue(Port& port, const Packet& packet) {

@@ -101,6 +101,8 @@ class TrafficManager {
     Wire wire, arriving;
     bool delays_arrivals = false;
     bool impaired = false;                    // either wire is
+    bool is_direct = false;  // nothing delays, drops or marks a packet that finds the port idle:
+                             // no rate, queues, RED or impairment
     std::unique_ptr<QueueDiscipline> queues;  // hold the waiting packets instead of `waiting`
     std::unique_ptr<Red> red;
     Packet* in_service = nullptr;
@@ -149,6 +151,8 @@ class TrafficManager {
     return ports_[a].due_ns != ports_[b].due_ns ? ports_[a].due_ns < ports_[b].due_ns : a < b;
   }
   void serve(std::uint32_t port, std::int64_t now_ns);
+  void pass(std::uint32_t index, Port& port, Packet* packet, std::uint32_t frame_bytes,
+            std::int64_t now_ns);
   void put_on_wire(std::uint32_t index, Port& port, Packet* packet, std::int64_t sent_ns);
   [[gnu::noinline]] void put_on_impaired_wire(std::uint32_t port, Packet* packet,
                                               std::int64_t sent_ns);

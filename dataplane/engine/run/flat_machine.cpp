@@ -248,11 +248,11 @@ Extract: {
 }
 Lookahead: {
   const std::size_t bit = packet.cursor * 8 + at->i;
-  if (bit + at->target > packet.frame.size() * 8) {
+  if (bit + at->target > packet.size * 8) {
     packet.error = image_.error_packet_too_short;
     return;
   }
-  phv[at->d] = read_bits(packet.frame.data(), bit, at->target);
+  phv[at->d] = read_bits(packet.data, bit, at->target);
   TIERCAST_NEXT;
 }
 NextState:

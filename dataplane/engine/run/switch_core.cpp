@@ -74,6 +74,20 @@ void ProgramState::find_label(const LabelRule& rule) {
   }
 }
 
+void ProgramState::run_native(std::shared_ptr<const NativeProgram> code, std::uint32_t drop_port) {
+  const auto use = [&](Pipeline& with, const NativePipeline* made) {
+    with.native.reset();
+    with.machine.deparser.use(made);
+    if (made != nullptr) {
+      with.native.emplace(*made, with.image, externs, with.machine, tables, drop_port);
+    }
+  };
+  if (!flat) return;
+  use(pipeline, code == nullptr ? nullptr : &code->pipeline);
+  if (egress_pipeline) use(*egress_pipeline, code == nullptr ? nullptr : code->egress);
+  native = std::move(code);
+}
+
 MatchTable* ProgramState::table(std::string_view name) {
   for (std::size_t i = 0; i < tables.size(); ++i) {
     if (image.tables[i].name == name) return tables[i].get();
@@ -93,6 +107,10 @@ SwitchCore::SwitchCore(std::shared_ptr<const Image> image, SwitchOptions given_o
       std::make_unique<TrafficManager>(kPortNumbers, program->pool, *program->path, options.seed);
   ports->set(options.cpu_port, PortConfig{}, 0);
   find_timers();
+}
+
+void SwitchCore::run_native(std::shared_ptr<const NativeProgram> code) {
+  program->run_native(std::move(code), options.drop_port);
 }
 
 void SwitchCore::set_program(std::shared_ptr<const Image> image) {
@@ -250,19 +268,18 @@ bool SwitchCore::deparse(Pipeline& pipeline, Packet& packet, PacketState& state)
   }
   const Deparser& deparser = pipeline.machine.deparser;
   FrameBuffer* received = packet.buffer;
-  if (packet.is_written && packet.truncate == 0 &&
-      deparser.all_zero(state.phv, *image.egress_watch)) {
+  if (packet.is_written && packet.truncate == 0 && deparser.is_unchanged(state.phv)) {
     return true;
   }
-  const Deparser::Frame needs = deparser.compare_with_frame(state.phv, state.cursor);
-  if (needs != Deparser::Frame::kDeparse) {
+  const FrameNeeds needs = deparser.compare_with_frame(state.phv, state.cursor);
+  if (needs != FrameNeeds::kDeparse) {
     const bool shortens = packet.truncate != 0 && packet.truncate < received->size;
-    const bool changes = needs == Deparser::Frame::kRewrite;
+    const bool changes = needs == FrameNeeds::kRewrite;
     if (!changes && !shortens) return true;  // copies keep sharing the frame
     program->pool.unshare(packet);
     if (changes) deparser.rewrite(state.phv, packet.buffer->bytes.get());
   } else {
-    const auto payload = state.frame.subspan(packet.cursor);
+    const auto payload = state.frame().subspan(packet.cursor);
     const std::size_t headers = deparser.header_bytes(state.phv);
     if (headers + payload.size() > kMaxFrameBytes) {
       ++stats.oversize_packets;
@@ -280,7 +297,7 @@ bool SwitchCore::deparse(Pipeline& pipeline, Packet& packet, PacketState& state)
 }
 
 void SwitchCore::replicate(Packet* packet, const std::vector<Replica>& replicas,
-                           const Field& instance) {
+                           const MetadataField& instance) {
   const std::uint32_t bytes = bytes_to_queue(*packet);
   packet->label = label_of(*packet);
   if (replicas.size() > 1) rewrite_once(*packet);
@@ -294,7 +311,7 @@ void SwitchCore::replicate(Packet* packet, const std::vector<Replica>& replicas,
       replica->is_written = packet->is_written;
       if (packet->trace != 0) tracer.number_copy(*packet, *replica);
     }
-    replica->phv[instance.cell] = replicas[n].instance & low_mask(instance.width);
+    set(replica->phv.data(), instance, replicas[n].instance);
     enqueue(replicas[n].port, replica, bytes);
   }
   if (replicas.empty()) drop(packet, "ingress", "no replicas");
@@ -306,12 +323,12 @@ void SwitchCore::rewrite_once(Packet& packet) {
   Cell* const phv = packet.phv.data();
   if (phv[image.tracked_cell] == 0) return;
   const Deparser& deparser = program->pipeline.machine.deparser;
-  const Deparser::Frame needs = deparser.compare_with_frame(phv, packet.cursor);
-  if (needs == Deparser::Frame::kDeparse) return;
-  if (needs == Deparser::Frame::kRewrite) {
+  const FrameNeeds needs = deparser.compare_with_frame(phv, packet.cursor);
+  if (needs == FrameNeeds::kDeparse) return;
+  if (needs == FrameNeeds::kRewrite) {
     deparser.rewrite_early(phv, packet.buffer->bytes.get());
   }
-  packet.is_written = image.egress_watch && Deparser::all_zero(phv, *image.egress_watch);
+  packet.is_written = image.egress_watch && deparser.is_unchanged(phv);
 }
 
 void SwitchCore::write_depth(std::uint32_t port) {

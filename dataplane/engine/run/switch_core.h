@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dataplane/engine/arch/architecture.h"
+#include "dataplane/engine/arch/metadata.h"
 #include "dataplane/engine/control/output.h"
 #include "dataplane/engine/control/switch_options.h"
 #include "dataplane/engine/image/image.h"
@@ -19,6 +20,7 @@
 #include "dataplane/engine/queues/traffic_manager.h"
 #include "dataplane/engine/run/digest_list.h"
 #include "dataplane/engine/run/machine.h"
+#include "dataplane/engine/run/native_machine.h"
 #include "dataplane/engine/run/tracer.h"
 #include "dataplane/engine/tables/match_table.h"
 #include "dataplane/engine/tables/profile_members.h"
@@ -31,12 +33,16 @@ struct Pipeline {
   Pipeline(const Image& of, Externs& externs, const SwitchCore& core);
   const Image& image;
   Machine machine;
+  std::optional<NativeMachine> native;  // runs instead of machine.flat
 };
 
 // A program and its state, which Switch::set_program() replaces.
 struct ProgramState {
   // ports_down and core must outlive this object.
   ProgramState(std::shared_ptr<const Image> image, const PortSet& ports_down, SwitchCore& core);
+  // Runs `code`, which was made from the image, instead of flat code; null: flat code again. Does
+  // nothing if packets do not run as flat code.
+  void run_native(std::shared_ptr<const NativeProgram> code, std::uint32_t drop_port);
   MatchTable* table(std::string_view name);
   void find_label(const LabelRule& rule);
   void find_depth_register(std::string_view name);
@@ -44,9 +50,10 @@ struct ProgramState {
   std::shared_ptr<const Image> owned_image;
   const Image& image;
   Externs externs;
-  Pipeline pipeline;                        // all of the program, or ingress alone
-  std::optional<Pipeline> egress_pipeline;  // of an architecture that parses twice
-  bool flat;                                // whether packets run as flat code
+  Pipeline pipeline;                            // all of the program, or ingress alone
+  std::optional<Pipeline> egress_pipeline;      // of an architecture that parses twice
+  std::shared_ptr<const NativeProgram> native;  // what the pipelines run; null: flat code
+  bool flat;                                    // whether packets run as flat code, or native code
   std::shared_ptr<PacketPool> owned_pool;
   PacketPool& pool;
   std::vector<std::unique_ptr<ProfileMembers>> profiles;
@@ -74,6 +81,7 @@ class SwitchCore {
 
   // --- For Switch ---
   void set_program(std::shared_ptr<const Image> image);
+  void run_native(std::shared_ptr<const NativeProgram> code);
   void receive(std::uint32_t port, std::span<const std::byte> frame, std::int64_t now_ns);
   void advance(std::int64_t now_ns);
   std::int64_t next_event() const { return std::min(ports->next_event(), next_timer()); }
@@ -124,7 +132,8 @@ class SwitchCore {
   // For an architecture that parses once: the queues hold parsed packets.
   // Sends the packet, and takes ownership of it, to each replica. `instance` is where the packet
   // vector has the replica's instance.
-  void replicate(Packet* packet, const std::vector<Replica>& replicas, const Field& instance);
+  void replicate(Packet* packet, const std::vector<Replica>& replicas,
+                 const MetadataField& instance);
   // Puts the packet, and takes ownership of it, into a port's queue, with the label from its
   // header.
   void send(std::uint32_t port, Packet* packet);
@@ -161,8 +170,12 @@ class SwitchCore {
   SwitchStats stats;
 
  private:
-  // Runs the nodes from `node` on, or the same as flat code.
-  void run_control(Pipeline& pipeline, std::uint32_t node, std::uint32_t flat, PacketState& state);
+  // Runs a part as native code if there is any, otherwise the same as flat code.
+  void run_flat(Pipeline& pipeline, NativePipeline::Part NativePipeline::* native,
+                std::uint32_t flat, PacketState& state) {
+    if (pipeline.native) return pipeline.native->run(native, state);
+    pipeline.machine.flat.run(flat, state, program->tables);
+  }
   // Runs the nodes from `node` on. The observer sees each of them and runs the actions.
   template <class Observer>
   void run_nodes(Pipeline& pipeline, std::uint32_t node, PacketState& state, Observer& observer);
@@ -204,22 +217,26 @@ inline void SwitchCore::begin(const Pipeline& pipeline, Packet& packet, PacketSt
   packet.received_length = packet.buffer->size;
   state = PacketState{};
   state.phv = packet.phv.data();
-  state.frame = packet.buffer->frame();
+  state.set_frame(packet.buffer->frame());
   state.received_length = packet.received_length;
-  if (runs_flat(packet)) {
+  if (!runs_flat(packet)) {
+    std::fill(packet.phv.begin(), packet.phv.end(), 0);
+  } else if (pipeline.native) {
+    pipeline.native->code().clear(state.phv);
+  } else {
     for (const CellRun& run : pipeline.image.initial_runs) {
       std::fill_n(state.phv + run.first, run.count, 0);
     }
-  } else {
-    std::fill(packet.phv.begin(), packet.phv.end(), 0);
   }
 }
 
 inline void SwitchCore::parse_copy(Pipeline& pipeline, Packet& packet, PacketState& state) {
-  if (runs_flat(packet)) {
-    pipeline.machine.flat.parse(state, program->tables);
-  } else {
+  if (!runs_flat(packet)) {
     pipeline.machine.parser.run(state);
+  } else if (pipeline.native) {
+    pipeline.native->run(&NativePipeline::parse, state);
+  } else {
+    pipeline.machine.flat.parse(state, program->tables);
   }
   packet.cursor = static_cast<std::uint32_t>(state.cursor);
 }
@@ -242,7 +259,7 @@ inline void SwitchCore::parse(Pipeline& pipeline, Packet& packet, PacketState& s
 inline void SwitchCore::verify_checksums(Pipeline& pipeline, const Packet& packet,
                                          PacketState& state) {
   if (runs_flat(packet)) {
-    pipeline.machine.flat.run(pipeline.image.flat.verify_checksums, state, program->tables);
+    run_flat(pipeline, &NativePipeline::verify, pipeline.image.flat.verify_checksums, state);
   } else {
     pipeline.machine.checksums.verify_all(state);
   }
@@ -254,21 +271,16 @@ inline void SwitchCore::update_checksums(Pipeline& pipeline, const Packet& packe
   if (!runs_flat(packet)) {
     pipeline.machine.checksums.update_all(state);
   } else if (!flat.is_empty(flat.update_checksums)) {
-    pipeline.machine.flat.run(flat.update_checksums, state, program->tables);
+    run_flat(pipeline, &NativePipeline::update, flat.update_checksums, state);
   }
-}
-
-inline void SwitchCore::run_control(Pipeline& pipeline, std::uint32_t node, std::uint32_t flat,
-                                    PacketState& state) {
-  if (program->flat) return pipeline.machine.flat.run(flat, state, program->tables);
-  interpret(pipeline, node, state);
 }
 
 inline void SwitchCore::run_ingress(Pipeline& pipeline, Packet& packet, PacketState& state) {
   if (packet.trace != 0) {
     run_traced(pipeline, packet, state, false, clock_ns);
   } else if (!state.exited) {
-    run_control(pipeline, pipeline.image.ingress_start, pipeline.image.flat.ingress, state);
+    if (!program->flat) return interpret(pipeline, pipeline.image.ingress_start, state);
+    run_flat(pipeline, &NativePipeline::ingress, pipeline.image.flat.ingress, state);
   }
 }
 
@@ -277,8 +289,10 @@ inline void SwitchCore::run_egress(Pipeline& pipeline, Packet& packet, PacketSta
   program->externs.now_ns = now_ns;
   if (packet.trace != 0) {
     run_traced(pipeline, packet, state, true, now_ns);
+  } else if (!program->flat) {
+    interpret(pipeline, pipeline.image.egress_start, state);
   } else {
-    run_control(pipeline, pipeline.image.egress_start, pipeline.image.flat.egress, state);
+    run_flat(pipeline, &NativePipeline::egress, pipeline.image.flat.egress, state);
   }
 }
 
@@ -302,6 +316,9 @@ inline void SwitchCore::copy_phv(const Packet& from, Packet& to) const {
   if (!runs_flat(from)) {
     std::copy_n(from.phv.begin(), program->image.shared_cells, to.phv.begin());
     return;
+  }
+  if (program->pipeline.native) {
+    return program->pipeline.native->code().copy(from.phv.data(), to.phv.data());
   }
   for (const CellRun& run : program->image.copied_runs) {
     std::copy_n(from.phv.data() + run.first, run.count, to.phv.data() + run.first);

@@ -20,7 +20,7 @@ MatchTable::MatchTable(const Image& image, const Table& layout, ProfileMembers* 
   has_priority_ = info_.needs_priority;
   has_special_hits_ =
       layout.direct_meter != kNone || layout.supports_timeout || layout.profile != kNone;
-  is_plain_ = !layout.direct_counter && !has_special_hits_;
+  is_plain_ = is_plain(layout);
   for (std::uint32_t action : layout.actions) {
     argument_cells_ = std::max(argument_cells_, image.actions[action].argument_cells);
   }
@@ -29,14 +29,25 @@ MatchTable::MatchTable(const Image& image, const Table& layout, ProfileMembers* 
   (void)reset_default();
 }
 
-void MatchTable::pack_key() {
-  if (layout_.keys.size() > kMostPacked) return;
+bool MatchTable::is_plain(const Table& layout) {
+  return !layout.direct_counter && layout.direct_meter == kNone && !layout.supports_timeout &&
+         layout.profile == kNone;
+}
+
+bool MatchTable::is_packed(const Table& layout) {
+  if (layout.keys.empty() || layout.keys.size() > kMostPacked) return false;
   std::uint32_t bits = 0;
-  for (const Key& key : layout_.keys) {
-    if (key.kind != MatchKind::kExact || !key.mask.empty()) return;
+  for (const Key& key : layout.keys) {
+    const bool fits =
+        key.kind == MatchKind::kExact || (key.kind == MatchKind::kLpm && layout.keys.size() == 1);
+    if (!fits || !key.mask.empty()) return false;
     bits += key.width;
   }
-  if (bits > kCellBits) return;
+  return bits <= kCellBits;
+}
+
+void MatchTable::pack_key() {
+  if (!is_packed(layout_)) return;
   for (std::uint32_t shift = 0; const Key& key : layout_.keys) {
     packing_[packed_fields_++] = {key.cell, shift};
     shift += key.width;
@@ -52,16 +63,6 @@ Status MatchTable::install_constant_entries() {
 
 // --- Lookup ---
 
-namespace {
-
-std::uint64_t add_to_hash(std::uint64_t hash, Cell word) {
-  hash = (hash ^ word) * 0xff51afd7ed558ccd;  // MurmurHash3's finaliser
-  return hash ^ hash >> 32;
-}
-constexpr std::uint64_t kEmptyHash = 0x9e3779b97f4a7c15;
-
-}  // namespace
-
 std::uint64_t MatchTable::hash(const Cell* key, const Cell* mask) const {
   std::uint64_t h = kEmptyHash;
   for (std::uint32_t w = 0; w < layout_.key_words; ++w) h = add_to_hash(h, key[w] & mask[w]);
@@ -69,7 +70,7 @@ std::uint64_t MatchTable::hash(const Cell* key, const Cell* mask) const {
 }
 
 std::uint64_t MatchTable::hash(const Entry& entry, const Tuple& tuple) const {
-  return is_packed() ? add_to_hash(kEmptyHash, packed(entry))
+  return packs_key() ? add_to_hash(kEmptyHash, packed(entry))
                      : hash(entry.key.data(), tuple.mask.data());
 }
 
@@ -82,7 +83,7 @@ Cell MatchTable::packed(const Entry& entry) const {
 }
 
 Cell MatchTable::first_word(const Entry& entry) const {
-  return is_packed() ? packed(entry) : entry.key[0];
+  return packs_key() ? packed(entry) : entry.key[0];
 }
 
 bool MatchTable::in_ranges(const Entry& entry, const Cell* key) const {
@@ -107,19 +108,16 @@ bool MatchTable::in_ranges(const Entry& entry, const Cell* key) const {
   return true;
 }
 
-const MatchTable::Slot& MatchTable::find_slot(const Cell* phv) const {
+const MatchTable::Slot& MatchTable::find_packed(const Cell* phv) const {
   Cell key = phv[packing_[0].cell];
   if (packed_fields_ > 1) key |= phv[packing_[1].cell] << packing_[1].shift;
-  for (std::size_t at = add_to_hash(kEmptyHash, key) & last_slot_;; at = (at + 1) & last_slot_) {
-    const Slot& slot = slots_[at];
-    if (slot.entry == kFree || (slot.first_word == key && slot.entry != kDeleted)) return slot;
-  }
+  return find_slot(view_, key);
 }
 
 MatchTable::Entry* MatchTable::lookup(const Cell* phv) {
   if (entries_.empty()) return nullptr;
-  if (is_packed()) {
-    const Slot& slot = find_slot(phv);
+  if (packs_key()) {
+    const Slot& slot = find_packed(phv);
     return slot.entry == kFree ? nullptr : entries_[slot.entry].get();
   }
   Cell* key = scratch_.data();
@@ -143,7 +141,7 @@ MatchTable::Entry* MatchTable::lookup(const Cell* phv) {
     const std::size_t last = tuple->slots.size() - 1;
     const Cell first_word = key[0] & mask[0];
     for (std::size_t at = hash(key, mask) & last; slots[at].entry != kFree; at = (at + 1) & last) {
-      if (slots[at].first_word != first_word || slots[at].entry == kDeleted) continue;
+      if (slots[at].key != first_word || slots[at].entry == kDeleted) continue;
       Entry* entry = entries_[slots[at].entry].get();
       bool equal = true;
       for (std::uint32_t w = 1; w < words; ++w) equal &= (key[w] & mask[w]) == entry->key[w];
@@ -158,15 +156,15 @@ MatchTable::Entry* MatchTable::lookup(const Cell* phv) {
 MatchTable::Outcome MatchTable::apply(const Cell* phv, std::uint32_t bytes) {
   Entry* entry = nullptr;
   const Cell* arguments = nullptr;
-  if (is_packed()) {
-    const Slot& slot = find_slot(phv);
-    if (slot.entry == kFree) return {default_action_, false, default_cells_.data()};
+  if (packs_key()) {
+    const Slot& slot = find_packed(phv);
+    if (slot.entry == kFree) return {view_.default_action, false, view_.default_arguments};
     arguments = arguments_of(slot.entry);
     if (is_plain_) return {slot.action, true, arguments};
     entry = entries_[slot.entry].get();
   } else {
     entry = lookup(phv);
-    if (entry == nullptr) return {default_action_, false, default_cells_.data()};
+    if (entry == nullptr) return {view_.default_action, false, view_.default_arguments};
     arguments = entry->arguments.data();
   }
   if (layout_.direct_counter) {
@@ -229,14 +227,17 @@ void MatchTable::add_to_tuple(std::uint32_t index) {
 }
 
 void MatchTable::remove_from_tuple(std::uint32_t index) {
-  const auto found = std::find_if(tuples_.begin(), tuples_.end(),
-                                  [&](const auto& t) { return t->mask == entries_[index]->mask; });
-  Tuple& tuple = **found;
+  Tuple& tuple = tuple_of(index);
   if (--tuple.live == 0) {
-    tuples_.erase(found);
+    std::erase_if(tuples_, [&](const auto& t) { return t.get() == &tuple; });
     return;
   }
   slot_of(tuple, index).entry = kDeleted;
+}
+
+MatchTable::Tuple& MatchTable::tuple_of(std::uint32_t index) const {
+  return **std::find_if(tuples_.begin(), tuples_.end(),
+                        [&](const auto& t) { return t->mask == entries_[index]->mask; });
 }
 
 MatchTable::Slot& MatchTable::slot_of(Tuple& tuple, std::uint32_t index) const {
@@ -247,20 +248,34 @@ MatchTable::Slot& MatchTable::slot_of(Tuple& tuple, std::uint32_t index) const {
 }
 
 void MatchTable::renew() {
-  if (!is_packed()) return;
+  if (!packs_key()) return;
   static const Slot kFreeSlot;  // the only slot of a table without entries
-  slots_ = tuples_.empty() ? &kFreeSlot : tuples_[0]->slots.data();
-  last_slot_ = tuples_.empty() ? 0 : tuples_[0]->slots.size() - 1;
+  tuple_views_.clear();
+  for (const auto& tuple : tuples_) {
+    tuple_views_.push_back({tuple->mask[0], tuple->slots.data(), tuple->slots.size() - 1});
+  }
+  if (tuples_.empty()) tuple_views_.push_back({0, &kFreeSlot, 0});
+  // Both fields of an exact key are in one cell, and nothing masks them.
+  if (layout_.keys[0].kind == MatchKind::kExact) tuple_views_[0].mask = ~Cell{0};
+  view_.tuples = tuple_views_.data();
+  view_.tuple_count = tuple_views_.size();
   all_arguments_.resize(entries_.size() * argument_cells_);
-  arguments_ = all_arguments_.data();
+  view_.arguments = all_arguments_.data();
+}
+
+void MatchTable::set_default(std::uint32_t action, std::vector<Cell> arguments) {
+  default_cells_ = std::move(arguments);
+  view_.default_arguments = default_cells_.data();
+  view_.default_action = action;
 }
 
 void MatchTable::renew_entry(std::uint32_t index) {
-  if (!is_packed()) return;
+  if (!packs_key()) return;
   Entry& entry = *entries_[index];
-  slot_of(*tuples_[0], index).action = entry.action;
+  slot_of(tuple_of(index), index).action = entry.action;
   renew();
-  std::copy(entry.arguments.begin(), entry.arguments.end(), arguments_of(index));
+  std::copy(entry.arguments.begin(), entry.arguments.end(),
+            all_arguments_.begin() + static_cast<std::ptrdiff_t>(index * argument_cells_));
   entry.arguments = {};
 }
 
@@ -389,7 +404,10 @@ Status MatchTable::remove(const TableEntry& entry) {
       remove_from_tuple(last);
       std::swap(entries_[index], entries_[last]);
       add_to_tuple(index);
-      if (is_packed()) std::copy_n(arguments_of(last), argument_cells_, arguments_of(index));
+      if (packs_key()) {
+        std::copy_n(arguments_of(last), argument_cells_,
+                    all_arguments_.begin() + static_cast<std::ptrdiff_t>(index * argument_cells_));
+      }
     }
     entries_.pop_back();
     renew();
@@ -482,18 +500,16 @@ Status MatchTable::set_default(const ActionCall& call) {
   ResolvedCall resolved;
   Status s = resolve_call(image_, "table " + layout_.name, layout_.actions, call, resolved);
   if (!s.ok()) return s;
-  default_action_ = resolved.index;
-  default_cells_ = std::move(resolved.arguments);
+  set_default(resolved.index, std::move(resolved.arguments));
   default_call_ = std::move(resolved.canonical);
   return {};
 }
 
 Status MatchTable::reset_default() {
-  default_action_ = layout_.default_action;
-  default_cells_ = layout_.default_arguments;
+  set_default(layout_.default_action, layout_.default_arguments);
   default_call_ = {};
-  if (default_action_ == kNone) return {};
-  const Action& action = image_.actions[layout_.actions[default_action_]];
+  if (view_.default_action == kNone) return {};
+  const Action& action = image_.actions[layout_.actions[view_.default_action]];
   default_call_.name = action.name;
   for (const auto& p : action.parameters) {
     default_call_.arguments.push_back(to_bytes(default_cells_.data() + p.cell, p.width));
@@ -502,7 +518,7 @@ Status MatchTable::reset_default() {
 }
 
 Result<ActionCall> MatchTable::read_default() const {
-  if (default_action_ == kNone) {
+  if (view_.default_action == kNone) {
     return Status{ErrorCode::kNotFound, "table " + layout_.name + " has no default action"};
   }
   return default_call_;

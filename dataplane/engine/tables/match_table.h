@@ -5,10 +5,11 @@
 // from the longest. A ternary table has one per mask, and the matching entry with the highest
 // priority wins. Entries with a range are compared one by one. Lookups never allocate; changes may.
 //
-// Most tables are exact and have one or two fields. Such a key is packed into one cell and stored
-// in the hash table beside the action, and the arguments of all entries are stored together. A
-// lookup then touches few places in memory. This matters because none of them is in the processor's
-// cache while packets go through many switches.
+// Most tables are exact and have one or two fields, or one lpm field. Such a key is packed into one
+// cell and stored in the hash table beside the action, and the arguments of all entries are stored
+// together. A lookup then touches few places in memory. This matters because none of them is in the
+// processor's cache while packets go through many switches. TableView (image/native_abi.h) is what
+// such a lookup reads; native code does it by itself.
 #pragma once
 
 #include <array>
@@ -22,6 +23,7 @@
 #include "dataplane/engine/control/control.h"
 #include "dataplane/engine/control/status.h"
 #include "dataplane/engine/image/image.h"
+#include "dataplane/engine/image/native_abi.h"
 #include "dataplane/engine/tables/meter.h"
 #include "dataplane/engine/tables/profile_members.h"
 
@@ -62,9 +64,15 @@ class alignas(64) MatchTable {
     Entry* special = nullptr;  // a hit that the caller must pass to TableHits::complete()
   };
   Outcome apply(const Cell* phv, std::uint32_t bytes);
+  // Whether view() has the table's entries: the key is packed.
+  static bool is_packed(const Table& layout);
+  // Whether a hit only selects its action.
+  static bool is_plain(const Table& layout);
+  // Stays where it is while the table exists.
+  const TableView& view() const { return view_; }
   const ProfileMembers* profile() const { return profile_; }
   // kNone: the table has no default action.
-  std::uint32_t default_action() const { return default_action_; }
+  std::uint32_t default_action() const { return view_.default_action; }
   const Cell* default_arguments() const { return default_cells_.data(); }
 
   Status insert(const TableEntry& entry, std::int64_t now_ns = 0);
@@ -92,13 +100,9 @@ class alignas(64) MatchTable {
 
  private:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-  static constexpr std::uint32_t kFree = 0xffffffff;
-  static constexpr std::uint32_t kDeleted = 0xfffffffe;
-  struct Slot {
-    Cell first_word = 0;          // first word of the entry's key; the whole key if packed
-    std::uint32_t entry = kFree;  // index, kFree or kDeleted
-    std::uint32_t action = 0;     // the entry's action
-  };
+  static constexpr std::uint32_t kFree = TableView::kFree;
+  static constexpr std::uint32_t kDeleted = TableView::kDeleted;
+  using Slot = TableView::Slot;
   // One field of a packed key.
   struct PackedField {
     std::uint32_t cell = 0;
@@ -126,24 +130,26 @@ class alignas(64) MatchTable {
   void rebuild(Tuple& tuple, std::size_t slots);
   void add_to_tuple(std::uint32_t index);
   void remove_from_tuple(std::uint32_t index);
-  Slot& slot_of(Tuple& tuple, std::uint32_t index) const;  // the entry must be there
+  Tuple& tuple_of(std::uint32_t index) const;              // the entry must be there
+  Slot& slot_of(Tuple& tuple, std::uint32_t index) const;  // the same
   void sort_ranges();
   std::uint64_t hash(const Cell* key, const Cell* mask) const;
   void pack_key();
-  bool is_packed() const { return packed_fields_ != 0; }
+  bool packs_key() const { return packed_fields_ != 0; }
   Cell packed(const Entry& entry) const;
   // Where the search for an entry begins, and the part of its key that its slot holds.
   std::uint64_t hash(const Entry& entry, const Tuple& tuple) const;
   Cell first_word(const Entry& entry) const;
-  // In a packed table: the slot that holds the key, or a free one.
-  const Slot& find_slot(const Cell* phv) const;
-  Cell* arguments_of(std::uint32_t entry) const {
-    return arguments_ + std::size_t{entry} * argument_cells_;
+  // In a packed table: the slot that holds the packet's key, or a free one.
+  const Slot& find_packed(const Cell* phv) const;
+  const Cell* arguments_of(std::uint32_t entry) const {
+    return view_.arguments + std::size_t{entry} * argument_cells_;
   }
   // After any change to a packed table: updates what lookups read of a new or changed entry, and
   // where lookups begin.
   void renew_entry(std::uint32_t index);
   void renew();
+  void set_default(std::uint32_t action, std::vector<Cell> arguments);
   bool in_ranges(const Entry& entry, const Cell* key) const;
   unsigned prefix_of(const std::vector<Cell>& mask) const;
   std::string entry_text(const TableEntry& entry) const;
@@ -152,10 +158,7 @@ class alignas(64) MatchTable {
   std::array<PackedField, kMostPacked> packing_{};
   std::uint32_t packed_fields_ = 0;   // 0: the key is not packed
   std::uint32_t argument_cells_ = 0;  // of the action with the most cells
-  const Slot* slots_ = nullptr;       // of the only tuple, or one free slot
-  std::size_t last_slot_ = 0;
-  Cell* arguments_ = nullptr;  // argument_cells_ of each entry
-  std::uint32_t default_action_ = kNone;
+  TableView view_;
   bool is_plain_ = false;  // a hit only selects its action
 
   const Image& image_;
@@ -170,7 +173,8 @@ class alignas(64) MatchTable {
   std::vector<std::unique_ptr<Tuple>> tuples_;
   std::vector<std::uint32_t> ranges_;  // in a table with ranges: entries by falling priority
   std::vector<Cell> scratch_;          // the key during a lookup
-  std::vector<Cell> all_arguments_;    // in a packed table: entry after entry
+  std::vector<TableView::Tuple> tuple_views_;  // in a packed table: at least one
+  std::vector<Cell> all_arguments_;            // in a packed table: entry after entry
   std::vector<Cell> default_cells_;
   ActionCall default_call_;
   std::int64_t next_expiry_ns_ = kNever;

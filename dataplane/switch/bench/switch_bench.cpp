@@ -14,6 +14,8 @@
 #include <new>
 #include <sstream>
 
+#include "dataplane/native/prebuilt.h"
+#include "dataplane/native/source.h"
 #include "dataplane/switch/bench/link_accuracy.h"
 #include "dataplane/switch/bench/workloads.h"
 #include "dataplane/switch/clock.h"
@@ -22,13 +24,14 @@ namespace {
 std::size_t allocations = 0;
 }
 
-void* operator new(std::size_t bytes) {
+// Not inlined: GCC would see free() meet an operator new, and warn.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* p = std::malloc(bytes)) return p;
   throw std::bad_alloc();
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace tiercast::bench {
 namespace {
@@ -53,60 +56,77 @@ std::shared_ptr<const engine::Program> load(const std::string& path) {
 // CPU time of this thread: what one core needs, whatever else runs.
 std::int64_t cpu_ns() { return vswitch::clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
-std::string measure(engine::Switch& to, const Counter& out, const std::string& program,
-                    const std::string& workload, std::span<const std::byte> frame,
-                    unsigned copies) {
-  std::int64_t now = 0;
-  const auto round = [&] {
-    for (int i = 0; i < kPacketsPerRun; ++i) to.receive(1, frame, now += 1000);
-  };
-  round();  // lets the pool grow and warms the caches
-  std::vector<double> ns;
-  ns.reserve(kRuns);
-  const std::size_t allocated = allocations;
-  const std::uint64_t sent = out.frames;
-  for (int run = 0; run < kRuns; ++run) {
+// A switch, and how long it needs for a packet.
+struct Form {
+  Form(const std::shared_ptr<const engine::Program>& program, bool native)
+      : sw(program, {}, out), name(native ? "native" : "interpreter") {
+    for (std::uint32_t port = 1; port <= kPorts; ++port) require(sw.set_port(port, {}));
+    if (!native) return;
+    code = native::prebuilt(native::make_source(*program).key);
+    if (code == nullptr) throw std::runtime_error(program->name() + ": no native code");
+    sw.run_native(code);
+  }
+  void round(std::span<const std::byte> frame) {
     const std::int64_t start = cpu_ns();
-    round();
+    for (int i = 0; i < kPacketsPerRun; ++i) sw.receive(1, frame, now += 1000);
     ns.push_back(static_cast<double>(cpu_ns() - start) / kPacketsPerRun);
   }
-  const std::uint64_t expected = std::uint64_t{copies} * kPacketsPerRun * kRuns;
-  if (out.frames - sent != expected) {
-    throw std::runtime_error(fmt::format("{} {}: {} frames left, expected {}", program, workload,
-                                         out.frames - sent, expected));
+  Counter out;
+  std::shared_ptr<const engine::NativeProgram> code;
+  engine::Switch sw;
+  std::string name;
+  std::int64_t now = 0;
+  std::vector<double> ns;
+};
+
+std::string figures(Form& form, const std::string& program, const Workload& w, unsigned copies,
+                    std::size_t allocated) {
+  if (form.out.frames != std::uint64_t{copies} * kPacketsPerRun * (kRuns + 1)) {
+    throw std::runtime_error(fmt::format("{} {}, {}: {} frames left, expected {} for each", program,
+                                         w.name, form.name, form.out.frames, copies));
   }
-  const double per_packet =
-      static_cast<double>(allocations - allocated) / (double{kPacketsPerRun} * kRuns);
-  std::sort(ns.begin(), ns.end());
-  const double median = ns[ns.size() / 2];
+  const double per_packet = static_cast<double>(allocated) / (double{kPacketsPerRun} * kRuns * 2);
+  form.ns.erase(form.ns.begin());  // it let the pool grow and warmed the caches
+  std::sort(form.ns.begin(), form.ns.end());
+  const double median = form.ns[form.ns.size() / 2];
   return fmt::format(
-      "{{\"program\": \"{}\", \"workload\": \"{}\", \"frame_bytes\": {}, \"packets_per_s\": "
-      "{:.0f}, "
-      "\"frames_out_per_s\": {:.0f}, \"ns_per_packet\": {:.1f}, \"ns_fastest_run\": {:.1f}, "
-      "\"allocations_per_packet\": {}}}",
-      program, workload, frame.size(), 1e9 / median, 1e9 * copies / median, median, ns.front(),
-      per_packet);
+      "{{\"program\": \"{}\", \"workload\": \"{}\", \"form\": \"{}\", \"frame_bytes\": {}, "
+      "\"packets_per_s\": {:.0f}, \"frames_out_per_s\": {:.0f}, \"ns_per_packet\": {:.1f}, "
+      "\"ns_fastest_run\": {:.1f}, \"allocations_per_packet\": {}}}",
+      program, w.name, form.name, w.frame.size(), 1e9 / median, 1e9 * copies / median, median,
+      form.ns.front(), per_packet);
+}
+
+// The interpreter and native code in turns.
+void measure(const std::string& name, const std::shared_ptr<const engine::Program>& program,
+             void (*install)(engine::Switch&), const Workload& w, unsigned copies,
+             std::vector<std::string>& out) {
+  Form interpreter(program, false), native(program, true);
+  for (Form* form : {&interpreter, &native}) {
+    install(form->sw);
+    form->ns.reserve(kRuns + 1);
+    form->round(w.frame);
+  }
+  const std::size_t before = allocations;
+  for (int run = 0; run < kRuns; ++run) {
+    for (Form* form : {&interpreter, &native}) form->round(w.frame);
+  }
+  const std::size_t allocated = allocations - before;
+  for (Form* form : {&interpreter, &native})
+    out.push_back(figures(*form, name, w, copies, allocated));
 }
 
 std::vector<std::string> from_memory(const std::string& program, const std::string& router,
                                      const std::string& only) {
-  std::vector<std::string> figures;
+  std::vector<std::string> all;
   for (const Workload& w : workloads()) {
     if (!only.empty() && w.name != only) continue;
-    Counter out;
-    engine::Switch to(load(program), {}, out);
-    for (std::uint32_t port = 1; port <= kPorts; ++port) require(to.set_port(port, {}));
-    install_entries(to);
-    figures.push_back(measure(to, out, "tiercast", w.name, w.frame, w.copies));
+    measure("tiercast", load(program), install_entries, w, w.copies, all);
   }
-  if (!only.empty()) return figures;
-  Counter out;
-  engine::Switch to(load(router), {}, out);
-  for (std::uint32_t port = 1; port <= kPorts; ++port) require(to.set_port(port, {}));
-  install_router_entries(to);
+  if (!only.empty()) return all;
   const Workload& tcp = workload("tcp");
-  figures.push_back(measure(to, out, "router", "tcp", tcp.frame, 1));
-  return figures;
+  measure("router", load(router), install_router_entries, tcp, 1, all);
+  return all;
 }
 
 int run(int argc, char** argv) {

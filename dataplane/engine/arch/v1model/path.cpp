@@ -118,7 +118,7 @@ bool V1modelPath::egress(std::uint32_t port, Packet& packet, std::uint32_t waiti
                          std::int64_t now_ns) {
   PacketState state;
   state.phv = packet.phv.data();
-  state.frame = packet.buffer->frame();
+  state.set_frame(packet.buffer->frame());
   state.cursor = packet.cursor;
   state.received_length = packet.received_length;
   set(state.phv, m_.egress_port, port);

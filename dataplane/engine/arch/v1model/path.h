@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dataplane/engine/arch/architecture.h"
+#include "dataplane/engine/arch/metadata.h"
 #include "dataplane/engine/arch/v1model/fields.h"
 #include "dataplane/engine/run/switch_core.h"
 
@@ -52,10 +53,34 @@ class V1modelPath final : public PacketPath {
   void keep_fields(std::uint32_t list, const Cell* phv);
   void restore_fields(std::uint32_t list, Cell* phv) const;
 
+  // V1modelFields, as packets need them.
+  struct Metadata {
+    explicit Metadata(const V1modelFields& m)
+        : ingress_port(m.ingress_port),
+          egress_spec(m.egress_spec),
+          egress_port(m.egress_port),
+          instance_type(m.instance_type),
+          packet_length(m.packet_length),
+          enq_timestamp(m.enq_timestamp),
+          enq_qdepth(m.enq_qdepth),
+          deq_timedelta(m.deq_timedelta),
+          deq_qdepth(m.deq_qdepth),
+          ingress_global_timestamp(m.ingress_global_timestamp),
+          egress_global_timestamp(m.egress_global_timestamp),
+          mcast_grp(m.mcast_grp),
+          egress_rid(m.egress_rid),
+          priority(m.priority),
+          parser_error(m.parser_error) {}
+    MetadataField ingress_port, egress_spec, egress_port, instance_type, packet_length;
+    MetadataField enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth;
+    MetadataField ingress_global_timestamp, egress_global_timestamp;
+    MetadataField mcast_grp, egress_rid, priority, parser_error;
+  };
+
   SwitchCore& core_;
   ProgramState& program_;
   Pipeline& pipeline_;
-  const V1modelFields& m_;
+  const Metadata m_;
   std::vector<Cell> kept_;  // values of the fields that survive a resubmission or recirculation
 };
 

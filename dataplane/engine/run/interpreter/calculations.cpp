@@ -140,7 +140,7 @@ std::span<const std::byte> Calculations::gather(std::uint32_t index, const Packe
             }
           }
         }
-        const auto payload = packet.frame.subspan(packet.cursor);
+        const auto payload = packet.frame().subspan(packet.cursor);
         std::copy(payload.begin(), payload.end(), writer.position());
         payload_bytes = payload.size();
         break;

@@ -156,12 +156,12 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
       case Op::kArgument: *top++ = load<Value>(arguments + i.a, i.width); break;
       case Op::kLookahead: {
         const std::size_t bit = packet.cursor * 8 + i.a;
-        if (bit + i.width > packet.frame.size() * 8) {
+        if (bit + i.width > packet.size * 8) {
           packet.error = image_.error_packet_too_short;
           return 0;
         }
         Cell cells[kMaxFieldBits / kCellBits];
-        read_wide(packet.frame.data(), bit, i.width, cells);
+        read_wide(packet.data, bit, i.width, cells);
         *top++ = load<Value>(cells, i.width);
         break;
       }
@@ -510,7 +510,7 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
           packet.error = image_.error_parser_invalid_argument;
           return 0;
         }
-        if (bits / 8 > packet.frame.size() - packet.cursor) {
+        if (bits / 8 > packet.size - packet.cursor) {
           packet.error = image_.error_packet_too_short;
           return 0;
         }

@@ -8,7 +8,7 @@ namespace tiercast::engine {
 // added at a time.
 Cell Checksums::sum_received(const Checksum& c, const PacketState& packet) const {
   const HeaderPlan& plan = image_.header_plans[c.whole_header];
-  const std::byte* data = packet.frame.data() + packet.phv[plan.origin_cell] - 1;
+  const std::byte* data = packet.data + packet.phv[plan.origin_cell] - 1;
   const std::byte* const end = data + plan.bytes;
   std::uint64_t sum = 0;
   for (; end - data >= 4; data += 4) {

@@ -38,6 +38,7 @@ void put(std::byte* header, const FieldPlan& field, Cell value) {
 }  // namespace
 
 std::size_t Deparser::header_bytes(const Cell* phv) const {
+  if (native_ != nullptr) return native_->header_bytes(phv);
   std::size_t bytes = 0;
   for (const DeparseStep& step : image_.deparse_steps) {
     if (phv[step.valid_cell] == 0) continue;
@@ -47,21 +48,23 @@ std::size_t Deparser::header_bytes(const Cell* phv) const {
   return bytes;
 }
 
-Deparser::Frame Deparser::compare_with_frame(const Cell* phv, std::size_t cursor) const {
+FrameNeeds Deparser::compare_with_frame(const Cell* phv, std::size_t cursor) const {
+  if (native_ != nullptr) return native_->compare(phv, cursor);
   std::size_t offset = 0;
   Cell changed = phv[image_.tracked_cell] ^ 1;
   for (const DeparseStep& step : image_.deparse_steps) {
     if (phv[step.valid_cell] == 0) continue;
-    if (step.origin_cell == 0 || phv[step.origin_cell] != offset + 1) return Frame::kDeparse;
+    if (step.origin_cell == 0 || phv[step.origin_cell] != offset + 1) return FrameNeeds::kDeparse;
     changed |= phv[step.dirty_cell];
     offset += step.bytes;
   }
-  if (offset != cursor) return Frame::kDeparse;
-  return changed == 0 ? Frame::kNothing : Frame::kRewrite;
+  if (offset != cursor) return FrameNeeds::kDeparse;
+  return changed == 0 ? FrameNeeds::kNothing : FrameNeeds::kRewrite;
 }
 
 void Deparser::rewrite_early(Cell* phv, std::byte* frame) const {
   rewrite(phv, frame);
+  if (native_ != nullptr) return native_->settle(phv);
   for (const DeparseStep& step : image_.deparse_steps) {
     if (phv[step.valid_cell] != 0) phv[step.dirty_cell] = 0;
   }
@@ -69,6 +72,7 @@ void Deparser::rewrite_early(Cell* phv, std::byte* frame) const {
 }
 
 void Deparser::rewrite(const Cell* phv, std::byte* frame) const {
+  if (native_ != nullptr) return native_->rewrite(phv, frame);
   const bool tracked = phv[image_.tracked_cell] != 0;
   for (const DeparseStep& step : image_.deparse_steps) {
     if (phv[step.valid_cell] == 0 || (tracked && phv[step.dirty_cell] == 0)) continue;
@@ -89,7 +93,7 @@ std::size_t Deparser::write(const PacketState& packet, std::byte* out) const {
     if (plan.plain) {
       const Cell origin = phv[plan.origin_cell];
       if (origin != 0) {
-        std::memcpy(out, packet.frame.data() + origin - 1, plan.bytes);
+        std::memcpy(out, packet.data + origin - 1, plan.bytes);
       } else {
         std::memset(out, 0, plan.bytes);
       }

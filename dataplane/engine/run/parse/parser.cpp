@@ -21,11 +21,11 @@ bool Parser::run_state(const ParserState& state, PacketState& packet, std::uint3
       word += part.cells;
     } else {  // kLookahead
       const std::size_t bit = packet.cursor * 8 + first.a;
-      if (bit + part.width > packet.frame.size() * 8) {
+      if (bit + part.width > packet.size * 8) {
         packet.error = image_.error_packet_too_short;
         return false;
       }
-      read_wide(packet.frame.data(), bit, part.width, key + word);
+      read_wide(packet.data, bit, part.width, key + word);
       word += part.cells;
     }
     if (packet.error != 0) return false;
@@ -63,7 +63,7 @@ void Parser::begin(PacketState& packet) const {
   packet.error = 0;
   // Bounds a loop in the parser's graph that consumes nothing and would never end. No packet needs
   // more states than it has bytes, plus the states that consume nothing.
-  packet.states_left = packet.frame.size() + image_.parser_states.size() + 1;
+  packet.states_left = packet.size + image_.parser_states.size() + 1;
 }
 
 template <class Visitor>

@@ -104,11 +104,11 @@ void Headers::shift_stack(Cell* phv, const HeaderStack& stack, int by) const {
 
 bool Headers::extract_plain(PacketState& packet, const HeaderPlan& plan,
                             const std::vector<FieldPlan>& fields) const {
-  if (plan.bytes > packet.frame.size() - packet.cursor) {
+  if (plan.bytes > packet.size - packet.cursor) {
     packet.error = image_.error_packet_too_short;
     return false;
   }
-  const std::byte* data = packet.frame.data() + packet.cursor;
+  const std::byte* data = packet.data + packet.cursor;
   Cell* phv = packet.phv;
   for (const FieldPlan& field : fields) {
     phv[field.cell] = load(data + field.byte) >> field.shift & field.mask;
@@ -129,7 +129,7 @@ bool Headers::extract(PacketState& packet, const Header& header, std::uint32_t v
     return false;
   }
   const std::size_t bytes = (std::size_t{header.fixed_bits} + varbit_bits) / 8;
-  if (bytes > packet.frame.size() - packet.cursor) {
+  if (bytes > packet.size - packet.cursor) {
     packet.error = image_.error_packet_too_short;
     return false;
   }
@@ -137,7 +137,7 @@ bool Headers::extract(PacketState& packet, const Header& header, std::uint32_t v
     packet.error = image_.error_header_too_short;
     return false;
   }
-  const std::byte* data = packet.frame.data() + packet.cursor;
+  const std::byte* data = packet.data + packet.cursor;
   std::size_t bit = 0;
   for (const Field& field : header.fields) {
     Cell* cell = packet.phv + field.cell;

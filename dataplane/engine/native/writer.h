@@ -1,0 +1,22 @@
+// The parts of a generated file. Each appends C++ text to `out`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "dataplane/engine/image/image.h"
+
+namespace tiercast::engine {
+
+inline std::string number(std::uint64_t value) { return std::to_string(value) + "u"; }
+inline std::string cell(std::uint32_t index) { return "p[" + std::to_string(index) + "]"; }
+
+// The function `name` for the flat code that starts at `start`.
+void write_part(const Image& image, std::string_view name, std::uint32_t start, std::string& out);
+// clear, copy, header_bytes, is_unchanged, compare and rewrite.
+void write_frame_functions(const Image& image, std::string& out);
+// Statements that extract the plain header of `plan` at `cursor`, or leave through `fail`.
+void write_extract(const Image& image, const HeaderPlan& plan, std::string& out);
+
+}  // namespace tiercast::engine
