@@ -7,11 +7,10 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy
-import polars
 from tiercast_controller.base.installation import IN_CHECKOUT, ROOT, VERSION
 
 from tiercast_lab.base import binaries
@@ -68,8 +67,8 @@ def versions() -> dict[str, str | None]:
         "ns3": _package("libns3.[0-9]*"),
         "p4c": _p4c(),
         "python": platform.python_version(),
-        "polars": polars.__version__,
-        "numpy": numpy.__version__,
+        "polars": version("polars"),
+        "numpy": version("numpy"),
     }
 
 

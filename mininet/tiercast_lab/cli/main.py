@@ -171,10 +171,8 @@ def run(
     if in_mininet:
         require_root()
     from tiercast_lab.cli.doctor import require_kernel
-    from tiercast_lab.cli.running import run_and_report
     from tiercast_lab.experiment.loading import load_experiment, without_effect
     from tiercast_lab.experiment.schemes import known_schemes, require_accepted
-    from tiercast_lab.run.execute import Options
 
     schemes = known_schemes()
     if program is not None:
@@ -185,6 +183,10 @@ def run(
         say(f"note: {text}", console_beside(as_json))
     if in_mininet:
         require_kernel()
+    # What only a run needs takes half a second to import: errors in the input do not wait for it.
+    from tiercast_lab.cli.running import run_and_report
+    from tiercast_lab.run.execute import Options
+
     captures = capture_options(capture, capture_bytes, capture_snaplen)
     options = Options(seed, runtime, switch, results.resolve(), typed(), captures, devices)
     raise typer.Exit(run_and_report(loaded, options, as_json))

@@ -16,7 +16,6 @@ from tiercast_lab.results.storage import StoredRun, load_run, writing
 from tiercast_lab.run.captures import sentences
 from tiercast_lab.run.execute import Options, execute
 from tiercast_lab.show.run_progress import make_view
-from tiercast_lab.show.run_report import write_report
 from tiercast_lab.show.run_tables import result_tables
 
 
@@ -54,6 +53,9 @@ def run_and_store(
     Raises LabError."""
     with Interrupt() as interrupt, make_view(console) as view:
         executed = execute(loaded, options, view, interrupt)
+        # Matplotlib's import takes longer than the checks of an experiment.
+        from tiercast_lab.show.run_report import write_report
+
         with writing(executed.folder):
             run = load_run(executed.folder)
             return run, write_report(run)
