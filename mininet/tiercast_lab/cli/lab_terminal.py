@@ -27,6 +27,7 @@ from tiercast_lab.run.execute import LIVED, ExecutedRun, Options, execute
 from tiercast_lab.run.mininet.lab import Lab
 from tiercast_lab.run.progress import Progress
 from tiercast_lab.run.typed_changes import TypedChanges
+from tiercast_lab.show.run_report import write_report
 
 POLL_S = 0.1
 
@@ -156,8 +157,6 @@ def _show(executed: ExecutedRun, console: Console) -> int:
     if not run.complete:
         return EXIT_MET
     with writing(executed.folder):
-        from tiercast_lab.show.run_report import write_report  # as in running.py
-
         report = write_report(run)
     status = show_results(run, report, console)
     again = binaries.from_here(executed.folder / LIVED)

@@ -183,7 +183,7 @@ def run(
         say(f"note: {text}", console_beside(as_json))
     if in_mininet:
         require_kernel()
-    # What only a run needs takes half a second to import: errors in the input do not wait for it.
+    # What only a run needs takes a while to import: errors in the input do not wait for it.
     from tiercast_lab.cli.running import run_and_report
     from tiercast_lab.run.execute import Options
 
