@@ -10,7 +10,7 @@ import pytest
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.experiment.calibrated_schema import Calibrated
 from tiercast_lab.experiment.schemes import known_schemes
-from tiercast_lab.show import changes_page
+from tiercast_lab.show.docs_pages import changes as changes_page
 from tiercast_lab.study.calibrated import calibrated_numbers, figures_otherwise, find_calibrated
 
 from .page import ROOT

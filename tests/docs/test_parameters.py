@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tiercast_lab.experiment.schemes import known_schemes
-from tiercast_lab.show.scheme_tables import parameters_markdown
+from tiercast_lab.show.tables.schemes import parameters_markdown
 
 from .page import ROOT
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tiercast_lab.base.errors import InputError
-from tiercast_lab.show import reproduction_page
+from tiercast_lab.show.docs_pages import reproduction as reproduction_page
 
 from .page import ROOT
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.schemes import known_schemes
-from tiercast_lab.show import runtimes_page
+from tiercast_lab.show.docs_pages import runtimes as runtimes_page
 from tiercast_lab.study.figure_spec import FigureSpec, find_figure
 from tiercast_lab.study.runs import Store, key_of, run_all
 from tiercast_lab.study.runtimes import Record, compared, record_of

@@ -22,7 +22,7 @@ from tiercast.v1 import sender_pb2, sender_pb2_grpc, session_pb2
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_INPUT, EXIT_MET, EXIT_UNREAD
 from tiercast_lab.cli.main import app, main
-from tiercast_lab.show import runtimes_page
+from tiercast_lab.show.docs_pages import runtimes as runtimes_page
 from typer.core import TyperCommand, TyperGroup
 
 from .conftest import ROOT

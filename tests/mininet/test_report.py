@@ -18,7 +18,7 @@ from tiercast_lab.results.storage import StoredRun, load_run
 from tiercast_lab.show.plots import write_plots
 from tiercast_lab.show.run_panels import all_panels
 from tiercast_lab.show.run_report import write_report
-from tiercast_lab.show.run_tables import result_tables
+from tiercast_lab.show.tables.runs import result_tables
 
 
 def test_report_is_remade_byte_for_byte(stored, tmp_path) -> None:

@@ -21,8 +21,8 @@ from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.run.progress import Tally
 from tiercast_lab.show import sweep_plot
-from tiercast_lab.show.study_tables import sweep_table
 from tiercast_lab.show.sweep_report import write_sweep
+from tiercast_lab.show.tables.studies import sweep_table
 from tiercast_lab.study import workers
 from tiercast_lab.study.runs import Outcome, Store, run_all
 from tiercast_lab.study.sweep_results import results_of

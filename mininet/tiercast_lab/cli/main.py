@@ -288,7 +288,7 @@ def reproduce(
     the checkout's commit.
     """
     from tiercast_lab.experiment.schemes import known_schemes
-    from tiercast_lab.show import reproduction_page
+    from tiercast_lab.show.docs_pages import reproduction as reproduction_page
     from tiercast_lab.study.figure_spec import all_figures
 
     if record:
@@ -315,9 +315,9 @@ def _reproduce(
     results: Path,
 ) -> None:
     from tiercast_lab.results import storage
-    from tiercast_lab.show import reproduction_page
+    from tiercast_lab.show.docs_pages import reproduction as reproduction_page
     from tiercast_lab.show.figure_report import write_figure, write_report
-    from tiercast_lab.show.study_tables import figure_tables, verdict_table
+    from tiercast_lab.show.tables.studies import figure_tables, verdict_table
     from tiercast_lab.study.figure_results import FigureResults
     from tiercast_lab.study.workers import LocalWorkers
 
@@ -381,9 +381,9 @@ def calibrated(
     """
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.results import storage
-    from tiercast_lab.show import changes_page
+    from tiercast_lab.show.docs_pages import changes as changes_page
     from tiercast_lab.show.figure_report import write_figure
-    from tiercast_lab.show.study_tables import figure_tables
+    from tiercast_lab.show.tables.studies import figure_tables
     from tiercast_lab.study.calibrated import calibrated_numbers, figures_otherwise, find_calibrated
     from tiercast_lab.study.figure_results import FigureResults
     from tiercast_lab.study.workers import LocalWorkers
@@ -457,8 +457,8 @@ def sweep(
     """
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.results import storage
-    from tiercast_lab.show.study_tables import sweep_table
     from tiercast_lab.show.sweep_report import write_sweep
+    from tiercast_lab.show.tables.studies import sweep_table
     from tiercast_lab.study.ray_workers import RayWorkers
     from tiercast_lab.study.sweep_results import results_of
     from tiercast_lab.study.sweep_spec import find_sweep
@@ -528,7 +528,7 @@ def schemes(
 ) -> None:
     """List the schemes, or one scheme's parameters with defaults, ranges and sources."""
     from tiercast_lab.experiment.schemes import known_schemes
-    from tiercast_lab.show import scheme_tables as tables
+    from tiercast_lab.show.tables import schemes as tables
 
     known = known_schemes()
     if name is not None and name not in known:
@@ -557,7 +557,7 @@ def measures(
 ) -> None:
     """List every measure: its name in `expect`, its definition and its unit."""
     from tiercast_lab.measures import table
-    from tiercast_lab.show.measure_table import measures_table
+    from tiercast_lab.show.tables.measures import measures_table
 
     if as_json:
         print_json(table.as_json())

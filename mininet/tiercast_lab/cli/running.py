@@ -16,7 +16,7 @@ from tiercast_lab.results.storage import StoredRun, load_run, writing
 from tiercast_lab.run.captures import sentences
 from tiercast_lab.run.execute import Options, execute
 from tiercast_lab.show.run_progress import make_view
-from tiercast_lab.show.run_tables import result_tables
+from tiercast_lab.show.tables.runs import result_tables
 
 
 def run_and_report(loaded: LoadedExperiment, options: Options, as_json: bool) -> int:

@@ -39,7 +39,7 @@ def runtimes(
     input, 130 interrupted.
     """
     from tiercast_lab.experiment.schemes import known_schemes
-    from tiercast_lab.show import runtimes_page
+    from tiercast_lab.show.docs_pages import runtimes as runtimes_page
     from tiercast_lab.study.figure_spec import all_figures, find_figure
     from tiercast_lab.study.runs import Store
     from tiercast_lab.study.runtimes import record_of, targets_here

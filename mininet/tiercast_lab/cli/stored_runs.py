@@ -161,7 +161,7 @@ def compare(
     """
     from tiercast_lab.results.storage import load_run, reading, writing
     from tiercast_lab.show.comparison_report import write_comparison
-    from tiercast_lab.show.comparison_tables import comparison_tables
+    from tiercast_lab.show.tables.comparisons import comparison_tables
     from tiercast_lab.study import comparison
 
     if len(runs) < 2:
@@ -203,7 +203,7 @@ def rerun(
     from tiercast_lab.results import again
     from tiercast_lab.results.storage import load_run, reading
     from tiercast_lab.run.execute import Options
-    from tiercast_lab.show.comparison_tables import comparison_tables
+    from tiercast_lab.show.tables.comparisons import comparison_tables
     from tiercast_lab.study import comparison
 
     stored = load_run(found(run_directory, binaries.RESULTS))

@@ -15,14 +15,6 @@ from markupsafe import Markup
 from tiercast_lab.measures import spec_of
 from tiercast_lab.results.storage import StoredRun, reading
 from tiercast_lab.show import pages
-from tiercast_lab.show.comparison_tables import (
-    RUN_HEADINGS,
-    difference_text,
-    heading,
-    is_certain,
-    measures_title,
-    run_row,
-)
 from tiercast_lab.show.panel_data import panel_data
 from tiercast_lab.show.panels import (
     COLOURS,
@@ -35,6 +27,14 @@ from tiercast_lab.show.panels import (
     session_rates,
 )
 from tiercast_lab.show.run_panels import main_panels
+from tiercast_lab.show.tables.comparisons import (
+    RUN_HEADINGS,
+    difference_text,
+    heading,
+    is_certain,
+    measures_title,
+    run_row,
+)
 from tiercast_lab.show.wording import mean_text
 from tiercast_lab.study.comparison import Comparison, Group
 

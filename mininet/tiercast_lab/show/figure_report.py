@@ -10,8 +10,8 @@ from typing import Any
 from tiercast_lab.base import binaries, machine
 from tiercast_lab.results import storage
 from tiercast_lab.show import pages
+from tiercast_lab.show.docs_pages.reproduction import record_of, tables
 from tiercast_lab.show.figure_plot import draw_figure
-from tiercast_lab.show.reproduction_page import record_of, tables
 from tiercast_lab.show.wording import mark, required_and_met, rows_of, tally, verdict_text
 from tiercast_lab.study.figure_results import FigureResults, verdict_of
 
