@@ -34,9 +34,9 @@ from tiercast_lab.study.marking_results import (
     by_class,
     by_queue,
     curve,
-    over,
     wilson,
 )
+from tiercast_lab.study.marking_steps import over
 
 from .conftest import ROOT
 
@@ -150,9 +150,10 @@ def test_without_marking_the_queue_fills_to_its_limit() -> None:
 
 def test_a_step_settles_where_the_law_reacts() -> None:
     phases = [Phase(5, 0.7), Phase(20, 1.3), Phase(5, 0.7)]
-    settled = over(Judge(Pie(), LINK), "", phases, 5).settled_s
+    step, end_s = (5, 25), 30
+    settled = over("", Judge(Pie(), LINK).carry(phases), step, end_s).settled_s
     assert settled is not None and settled < 5
-    before = over(Judge(Codel(), LINK), "", phases, 5)
+    before = over("", Judge(Codel(), LINK).carry(phases), step, end_s)
     assert np.nanmean(before.wait[:40]) < 0.01 < np.nanmax(before.wait)
 
 
