@@ -4,7 +4,6 @@ reactions to steps, and what falls on whom."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from tiercast_controller.network.marking import DualPi2, Law, Marking, NoMarking
 
 from tiercast_lab.experiment.programs import Files, own
-from tiercast_lab.study.beside_ns3 import Ns3Disc, disc_of, is_built
+from tiercast_lab.study.beside_ns3 import Ns3Disc, discs_of, is_built
 from tiercast_lab.study.confidence import NORMAL_95
 from tiercast_lab.study.marking import (
     DROPPED,
@@ -106,7 +105,8 @@ class Judgement:
     steps: list[Over]
     classes: list[OfClass]
     queues: list[OfQueues]  # of a law with two
-    ns3: list[AtLoad]  # the same loads through ns-3's queue disc of this law, where it has one
+    # The same loads through ns-3's queue discs of this law, by ns-3's names.
+    ns3: dict[str, list[AtLoad]]
     tcp: list[UnderTcp]
     tcp_steps: list[Over]
     state_bits: int  # in registers, for a port
@@ -143,7 +143,7 @@ def judge(
     plain = Judge(NoMarking(), link, files).carry(
         [Phase(seconds / 2, load) for load in LOADS], of.classes(), seed
     )
-    disc = disc_of(marking, link) if is_built() else None
+    discs = discs_of(marking, link) if is_built() else {}
     under = None if tcp is None else TcpJudge(marking, link, tcp, files, seed)
     return Judgement(
         kind=marking.kind,
@@ -168,18 +168,19 @@ def judge(
         ],
         classes=by_class(of, seconds, seed),
         queues=[] if marking.priority_queues() is None else by_queue(of, seconds, seed),
-        ns3=[]
-        if disc is None
-        else [
-            at_load(
-                Ns3Disc(disc, link, of.classes()).carry([Phase(seconds, load, kind)], seed),
-                load,
-                kind,
-                link,
-            )
-            for kind in ARRIVALS
-            for load in LOADS
-        ],
+        ns3={
+            name: [
+                at_load(
+                    Ns3Disc(disc, link, of.classes()).carry([Phase(seconds, load, kind)], seed),
+                    load,
+                    kind,
+                    link,
+                )
+                for kind in ARRIVALS
+                for load in LOADS
+            ]
+            for name, disc in discs.items()
+        },
         tcp=[] if under is None else under.steady(seconds),
         tcp_steps=[] if under is None else under.steps(),
         state_bits=of.state_bits(),

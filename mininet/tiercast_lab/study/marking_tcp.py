@@ -18,7 +18,7 @@ import polars as pl
 from tiercast_controller.base.units import format_duration
 from tiercast_controller.network.marking import Marking
 
-from tiercast_lab.base.errors import InputError, RunFailed
+from tiercast_lab.base.errors import RunFailed
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.base.scratch import scratch_folder
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
@@ -69,6 +69,10 @@ class FlowKind:
         """bit/s of a flow."""
         return float(np.mean(self.goodputs))
 
+    @property
+    def waits(self) -> tuple[float, float, float]:
+        return self.wait_p50, self.wait_p95, self.wait_p99
+
 
 @dataclass(frozen=True)
 class UnderTcp:
@@ -79,8 +83,22 @@ class UnderTcp:
     marked: float
     dropped: float
     queue_full: float
+    wait_p50: float  # s, of all packets that the port served
+    wait_p95: float
+    wait_p99: float
     jain: float  # index between all flows' goodputs
     kinds: list[FlowKind] = field(default_factory=list)
+
+    @property
+    def waits(self) -> tuple[float, float, float]:
+        return self.wait_p50, self.wait_p95, self.wait_p99
+
+    @property
+    def ratio(self) -> float | None:
+        """Goodput of a scalable flow / that of a Classic one; None without both."""
+        if len(self.kinds) < 2 or not self.kinds[0].mean:
+            return None
+        return self.kinds[1].mean / self.kinds[0].mean
 
     @property
     def goodput(self) -> float:
@@ -148,12 +166,16 @@ class TcpJudge:
             self._kind(run, control, [next(names) for _ in range(count)], end)
             for control, count in load.items()
         ]
+        p50, p95, p99 = _waits(_packets(run.rows["trace"].filter(pl.col("time_s") >= WARM_S)))
         return UnderTcp(
             ", ".join(f"{count} {control}" for control, count in load.items()),
             utilisation=sent_bits / seconds / self.link.rate,
             marked=grown["marked"] / entered,
             dropped=grown["policy_drops"] / entered,
             queue_full=grown["queue_drops"] / entered,
+            wait_p50=p50,
+            wait_p95=p95,
+            wait_p99=p99,
             jain=jain([rate for kind in kinds for rate in kind.goodputs]),
             kinds=kinds,
         )
@@ -170,10 +192,8 @@ class TcpJudge:
             pl.col("flow").str.contains(f":({ports})>") & (pl.col("time_s") >= WARM_S)
         )
         packets = _packets(mine)
-        served = packets.wait_s[~np.isnan(packets.wait_s)]
-        waits = np.quantile(served, (0.5, 0.95, 0.99)) if len(served) else (math.nan,) * 3
         count = len(packets) or math.nan
-        p50, p95, p99 = (float(wait) for wait in waits)
+        p50, p95, p99 = _waits(packets)
         return FlowKind(
             control,
             rates,
@@ -241,6 +261,14 @@ class TcpJudge:
         loaded = experiment_of(Source(data, {(): name}), Path(name), {})
         marked = loaded.experiment.model_copy(update={"marking": self.marking})
         return LoadedExperiment(**{**vars(loaded), "experiment": marked})
+
+
+def _waits(packets: Packets) -> list[float]:
+    """50, 95 and 99 % of the packets that were served, s."""
+    served = packets.wait_s[~np.isnan(packets.wait_s)]
+    if not len(served):
+        return [math.nan] * 3
+    return [float(wait) for wait in np.quantile(served, (0.5, 0.95, 0.99))]
 
 
 def _packets(rows: pl.DataFrame) -> Packets:
