@@ -277,9 +277,8 @@ def test_in_mininet(tmp_path: Path, name: str, switch: str) -> None:
     summary = json.loads(run.stdout)
     if summary["verdict"] == "invalid":
         pytest.skip("the machine could not keep up")
-    if switch == "tiercast":
-        marks = summary["measures"]["link_marks"]["value"]
-        assert marks > 0.01
+    if switch == "tiercast" or name != "third":  # whose manifest names no counters
+        assert summary["measures"]["link_marks"]["value"] > 0.01
         assert run.returncode == 0, run.stderr
     received = summary["measures"]["udp_throughput"]["value"]
     assert received > 3e5

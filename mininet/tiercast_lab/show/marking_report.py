@@ -35,6 +35,7 @@ QUEUE_HEADINGS = (
     "L4S dropped", "k √(Classic dropped)"
 )  # fmt: skip
 
+LEAST_MS = 0.5  # of waits on a logarithmic axis
 TCP_HEADINGS = (
     "kind", "flows", "utilisation", "Mbit/s", "marked", "dropped", "queue full", "wait p50",
     "p95", "p99", "Jain's index", "DCTCP to Classic"
@@ -240,7 +241,7 @@ def _queues(judged: Sequence[Judgement]) -> Any:
     axis.set_xlabel("packets found waiting")
     axis.set_ylabel("marked or dropped")
     axis.set_ylim(-0.02, 1.05)
-    axis.legend(frameon=False, fontsize=8.5)
+    axis.legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 
@@ -280,19 +281,21 @@ def _under_tcp(judged: Sequence[Judgement]) -> Any:
 
 
 def _steps(judged: Sequence[Judgement]) -> Any:
-    return _step_panels([one.steps for one in judged], judged)
+    return _step_panels([one.steps for one in judged], judged, "linear")
 
 
 def _tcp_steps(judged: Sequence[Judgement]) -> Any:
-    return _step_panels([one.tcp_steps for one in judged], judged)
+    return _step_panels([one.tcp_steps for one in judged], judged, "log")
 
 
-def _step_panels(steps: Sequence[Sequence[Over]], judged: Sequence[Judgement]) -> Any:
+def _step_panels(steps: Sequence[Sequence[Over]], judged: Sequence[Judgement], scale: str) -> Any:
     count = len(steps[0])
     figure, axes = plt.subplots(1, count, figsize=(7.5 * count, 4), layout="constrained")
     for place, axis in enumerate(axes):
         _step(axis, [of_one[place] for of_one in steps], [name_of(one) for one in judged])
-    axes[0].legend(frameon=False, fontsize=8.5)
+        axis.set_yscale(scale)
+        axis.set_ylim(bottom=0 if scale == "linear" else LEAST_MS)
+    axes[-1].legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 
@@ -315,4 +318,3 @@ def _step(axis: Axes, steps: Sequence[Over], names: Sequence[str]) -> None:
     axis.set_title(steps[0].title)
     axis.set_xlabel("time (s)")
     axis.set_ylabel("wait (ms)")
-    axis.set_ylim(bottom=0)
