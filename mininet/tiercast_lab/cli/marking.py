@@ -52,7 +52,7 @@ def marking(
         int, typer.Option(min=0, max=100, help="TCP flows where there are several; 0: no TCP.")
     ] = 10,
     rtt: Annotated[str, typer.Option(help="TCP's round trip without queueing.")] = "40ms",
-    tcp: Annotated[str, typer.Option(help="Classic TCP's congestion control.")] = "cubic",
+    tcp: Annotated[str, typer.Option(help="Classic TCP's congestion control.")] = "reno",
     program: ProgramOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     results: Annotated[Path, typer.Option(help="Where the report goes.")] = binaries.RESULTS,

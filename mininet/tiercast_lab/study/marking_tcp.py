@@ -48,7 +48,7 @@ class Tcp:
 
     flows: int = 10
     rtt: int = 40_000_000  # ns, without queueing
-    classic: str = "cubic"
+    classic: str = "reno"
 
 
 @dataclass(frozen=True)
