@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
 
@@ -22,7 +24,7 @@ from tiercast_lab.show.plots import DPI, METADATA, STYLE
 from tiercast_lab.show.traced_report import draw_law
 from tiercast_lab.study.marking import Link
 from tiercast_lab.study.marking_results import AtLoad, Judgement, OfQueues
-from tiercast_lab.study.marking_steps import Over
+from tiercast_lab.study.marking_steps import STEP_S, Over
 from tiercast_lab.study.marking_tcp import FlowKind, Tcp, UnderTcp
 
 TIMES = ("target", "interval", "burst", "min_th", "range")  # keys that are in ns
@@ -285,7 +287,18 @@ def _steps(judged: Sequence[Judgement]) -> Any:
 
 
 def _tcp_steps(judged: Sequence[Judgement]) -> Any:
-    return _step_panels([one.tcp_steps for one in judged], judged, "log")
+    smooth = [[_of_a_second(step) for step in one.tcp_steps] for one in judged]
+    return _step_panels(smooth, judged, "log")
+
+
+def _of_a_second(step: Over) -> Over:
+    """Means of the second around: windows move a queue several times a second."""
+    window = round(1 / STEP_S)
+    waits = np.array(step.wait)
+    known = np.convolve(~np.isnan(waits), np.ones(window), "same")
+    sums = np.convolve(np.nan_to_num(waits), np.ones(window), "same")
+    means = np.divide(sums, known, out=np.full(len(waits), math.nan), where=known > 0)
+    return replace(step, wait=list(means))
 
 
 def _step_panels(steps: Sequence[Sequence[Over]], judged: Sequence[Judgement], scale: str) -> Any:

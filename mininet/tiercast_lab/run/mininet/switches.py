@@ -104,8 +104,8 @@ class TiercastSwitches:
         cpu_ports: Mapping[str, int] = {},  # noqa: B006
         depth_registers: Mapping[str, str | None] = {},  # noqa: B006
     ) -> None:
-        """`seed` is the run's; `cpu_ports` and `depth_registers` are the programs', by switch, where
-        they differ from ours."""
+        """`seed` is the run's; the others are the programs', by switch, where they differ from
+        ours."""
         self._seed = seed
         self._cpu_ports = cpu_ports
         self._depth_registers = depth_registers
