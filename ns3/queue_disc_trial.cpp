@@ -3,6 +3,8 @@
 
 // Headers one by one: the modules' bring some that are not C++20.
 #include <ns3/codel-queue-disc.h>
+#include <ns3/fq-codel-queue-disc.h>
+#include <ns3/fq-pie-queue-disc.h>
 #include <ns3/ipv4-header.h>
 #include <ns3/ipv4-queue-disc-item.h>
 #include <ns3/mac48-address.h>
@@ -29,6 +31,12 @@ using marking::Fate;
 using marking::PacketRecord;
 
 constexpr std::uint16_t kIpv4 = 0x0800;
+constexpr std::uint32_t kQuantum = 1514;  // bytes: a fair-queueing disc has its device's MTU
+
+void set_quantum(ns3::QueueDisc& disc) {
+  if (auto* codel = dynamic_cast<ns3::FqCoDelQueueDisc*>(&disc)) codel->SetQuantum(kQuantum);
+  if (auto* pie = dynamic_cast<ns3::FqPieQueueDisc*>(&disc)) pie->SetQuantum(kQuantum);
+}
 
 ns3::Ptr<ns3::QueueDisc> make_disc(const v1::QueueDisc& spec) {
   ns3::TypeId type;
@@ -49,9 +57,10 @@ ns3::Ptr<ns3::QueueDisc> make_disc(const v1::QueueDisc& spec) {
   return disc;
 }
 
-// Whether a packet was dropped because there was no room.
+// Whether a packet was dropped because there was no room: on arrival, or from a head to make some.
 bool is_full(std::string_view why) {
-  return why == ns3::QueueDisc::INTERNAL_QUEUE_DROP || why == ns3::CoDelQueueDisc::OVERLIMIT_DROP;
+  return why == ns3::QueueDisc::INTERNAL_QUEUE_DROP ||
+         why.ends_with(ns3::CoDelQueueDisc::OVERLIMIT_DROP);  // by itself or by its child
 }
 
 class Trial {
@@ -69,11 +78,14 @@ class Trial {
           of(item).fate = is_full(why) ? Fate::kQueueFull : Fate::kDroppedEarly;
         }));
     disc_->TraceConnectWithoutContext(
-        "DropAfterDequeue", ns3::Callback<void, Item, const char*>(
-                                [this](Item item, const char*) { begin(item, Fate::kDropped); }));
+        "DropAfterDequeue",
+        ns3::Callback<void, Item, const char*>([this](Item item, const char* why) {
+          begin(item, is_full(why) ? Fate::kQueueFull : Fate::kDropped);
+        }));
     disc_->TraceConnectWithoutContext(
         "Mark", ns3::Callback<void, Item, const char*>(
                     [this](Item item, const char*) { of(item).fate = Fate::kMarked; }));
+    set_quantum(*disc_);
     disc_->Initialize();
   }
 

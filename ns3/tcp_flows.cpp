@@ -115,6 +115,21 @@ class Limited : public Control {
   const bool whole_packets_;
 };
 
+// ns-3's DCTCP cuts its window by the share of marks for a loss, too: not at all where nothing is
+// marked. A loss halves it as Reno's (RFC 8257, 3.5).
+class Dctcp : public ns3::TcpDctcp {
+ public:
+  std::uint32_t GetSsThresh(ns3::Ptr<const ns3::TcpSocketState> state,
+                            std::uint32_t in_flight) override {
+    using State = ns3::TcpSocketState;
+    const bool echo =
+        state->m_ecnState == State::ECN_ECE_RCVD &&
+        (state->m_congState == State::CA_OPEN || state->m_congState == State::CA_DISORDER);
+    return echo ? TcpDctcp::GetSsThresh(state, in_flight)
+                : TcpLinuxReno::GetSsThresh(state, in_flight);
+  }
+};
+
 template <typename Control>
 ns3::Ptr<ns3::TcpCongestionOps> limited(std::uint32_t most, bool whole_packets) {
   return ns3::CreateObject<Limited<Control>>(most, whole_packets);
@@ -129,7 +144,7 @@ ns3::Ptr<ns3::TcpCongestionOps> congestion_control(const std::string& name, std:
       {"bbr", &limited<ns3::TcpBbr>},
       {"bic", &limited<ns3::TcpBic>},
       {"cubic", &limited<ns3::TcpCubic>},
-      {"dctcp", &limited<ns3::TcpDctcp>},
+      {"dctcp", &limited<Dctcp>},
       {"highspeed", &limited<ns3::TcpHighSpeed>},
       {"htcp", &limited<ns3::TcpHtcp>},
       {"hybla", &limited<ns3::TcpHybla>},

@@ -148,6 +148,7 @@ VirtualNetwork::VirtualNetwork(const v1::Scenario& scenario) : scenario_(scenari
     const auto [found, is_new] = programs.try_emplace(path);
     if (is_new) found->second = load(path);
     options.pool = found->second.pool;
+    options.depth_register = spec.depth_register();
     ++options.seed;
     auto node = std::make_unique<Node>(*this, spec, found->second.program, options);
     node->engine_switch().run_native(found->second.native);

@@ -119,6 +119,7 @@ class Trial : public engine::Output {
     engine::Switch::Options result;
     result.seed = spec.seed();
     result.label.of_frame = queue_of;
+    result.depth_register = spec.depth_register();
     return result;
   }
 

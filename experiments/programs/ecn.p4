@@ -102,11 +102,16 @@ control MyIngress(inout headers hdr, inout metadata meta,
 
 control MyEgress(inout headers hdr, inout metadata meta,
                  inout standard_metadata_t standard_metadata) {
+    counter(512, CounterType.packets) left;  // by egress port
+    counter(512, CounterType.packets) marked;
+
     action mark_ecn() {
         hdr.ipv4.ecn = 3;
+        marked.count((bit<32>)standard_metadata.egress_port);
     }
 
     apply {
+        left.count((bit<32>)standard_metadata.egress_port);
         if (hdr.ipv4.ecn == 1 || hdr.ipv4.ecn == 2) {
             if (standard_metadata.enq_qdepth >= ECN_THRESHOLD) {
                 mark_ecn();

@@ -10,7 +10,7 @@ header ipv4_t {
 }
 @controller_header("packet_in") header to_cpu_t { bit<9> port; bit<7> pad; }
 struct headers_t { to_cpu_t to_cpu; ethernet_t eth; ipv4_t ip; }
-struct meta_t {}
+struct meta_t { bit<32> target_us; }
 
 parser Parse(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t std) {
     state start {
@@ -46,13 +46,19 @@ control Route(inout headers_t h, inout meta_t m, inout standard_metadata_t std) 
 }
 
 control Mark(inout headers_t h, inout meta_t m, inout standard_metadata_t std) {
-    action limit(bit<32> target_us) {
-        if (h.ip.ecn != 0 && std.deq_timedelta > target_us) { h.ip.ecn = 3; }
-    }
+    counter(128, CounterType.packets) left;    // by egress port
+    counter(128, CounterType.packets) marked;
+    action limit(bit<32> target_us) { m.target_us = target_us; }
     table ports { key = { std.egress_port: exact; } actions = { limit; NoAction; } default_action = NoAction(); }
     apply {
         if (std.mcast_grp != 0 && std.egress_port == std.ingress_port) { mark_to_drop(std); return; }
-        ports.apply();
+        left.count((bit<32>)std.egress_port);
+        if (ports.apply().hit) {
+            if (h.ip.ecn != 0 && h.ip.ecn != 3 && std.deq_timedelta > m.target_us) {
+                h.ip.ecn = 3;
+                marked.count((bit<32>)std.egress_port);
+            }
+        }
     }
 }
 

@@ -25,7 +25,7 @@ from tiercast_controller.network.marking import (
     ThresholdMarking,
 )
 from tiercast_lab.base.errors import RunFailed
-from tiercast_lab.study.beside_ns3 import Ns3Disc, disc_of, is_built
+from tiercast_lab.study.beside_ns3 import Ns3Disc, disc_of, discs_of, is_built
 from tiercast_lab.study.marking import Class, Judge, Link, Phase
 from tiercast_lab.study.marking_results import (
     LOADS,
@@ -34,9 +34,9 @@ from tiercast_lab.study.marking_results import (
     by_class,
     by_queue,
     curve,
-    over,
     wilson,
 )
+from tiercast_lab.study.marking_steps import over
 
 from .conftest import ROOT
 
@@ -117,6 +117,24 @@ def test_dualpi2_couples_its_queues_and_keeps_l4s_short() -> None:
 
 
 @pytest.mark.skipif(not is_built(), reason="tiercast-ns3 is not built")
+@pytest.mark.parametrize("marking", [Codel(), Pie()], ids=str)
+def test_a_fair_queueing_disc_has_the_law_in_the_queue_of_each_flow(marking: Marking) -> None:
+    """All packets of a trial are of one flow, so it does as the law alone; CoDel has no chance, and
+    drops the same packets."""
+    discs = discs_of(marking, LINK)
+    plain, fair = (
+        at_load(Ns3Disc(disc, LINK, [Class("ECT(0)")]).carry([Phase(20, 1.1)]), 1.1, "", LINK)
+        for disc in discs.values()
+    )
+    name, fair_name = discs
+    assert fair_name == f"Fq{name}"
+    if isinstance(marking, Codel):
+        assert fair == plain
+    assert fair.dropped == pytest.approx(plain.dropped, abs=0.004)
+    assert fair.wait_p50 == pytest.approx(plain.wait_p50, rel=0.1)
+
+
+@pytest.mark.skipif(not is_built(), reason="tiercast-ns3 is not built")
 @pytest.mark.parametrize("marking", [Codel(), Pie(), Red(where="arrival")], ids=str)
 def test_ns3_disc_of_the_law_does_the_same(marking: Marking) -> None:
     """The same packets. Both drop what the link cannot carry; where nothing is random both drop the
@@ -150,9 +168,10 @@ def test_without_marking_the_queue_fills_to_its_limit() -> None:
 
 def test_a_step_settles_where_the_law_reacts() -> None:
     phases = [Phase(5, 0.7), Phase(20, 1.3), Phase(5, 0.7)]
-    settled = over(Judge(Pie(), LINK), "", phases, 5).settled_s
+    step, end_s = (5, 25), 30
+    settled = over("", Judge(Pie(), LINK).carry(phases), step, end_s).settled_s
     assert settled is not None and settled < 5
-    before = over(Judge(Codel(), LINK), "", phases, 5)
+    before = over("", Judge(Codel(), LINK).carry(phases), step, end_s)
     assert np.nanmean(before.wait[:40]) < 0.01 < np.nanmax(before.wait)
 
 
@@ -199,14 +218,15 @@ def tiercast(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_report_of_two_kinds(tmp_path: Path) -> None:
-    done = tiercast("codel", "{kind: red, ecn: true}", "--seconds", "2", "--json",
-                    "--results", str(tmp_path))  # fmt: skip
+    done = tiercast("codel", "{kind: red, ecn: true}", "--seconds", "2", "--flows", "0",
+                    "--json", "--results", str(tmp_path))  # fmt: skip
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     assert [one["kind"] for one in data["judged"]] == ["codel", "red"]
     assert len(data["judged"][1]["loads"]) == 2 * len(LOADS)
     page = Path(data["report"]).read_text()
-    assert page.count('<img src="data:image/png') == 3 and "codel: all loads" in page
+    assert page.count('<img src="data:image/png') == 4 and "codel: all loads" in page
+    assert data["judged"][0]["tcp"] == [] and "Under TCP" not in page
 
 
 @pytest.mark.parametrize(
@@ -218,6 +238,9 @@ def test_a_report_of_two_kinds(tmp_path: Path) -> None:
         (["{kind: codel, target: 5}"], "target: Value error, 5 is not a time"),
         (["codel", "--rate", "8Mb"], "--rate: '8Mb' is not a rate"),
         (["codel", "--queue", "0p"], "--queue is 0p; valid: above 0"),
+        (["codel", "--rtt", "40"], "--rtt: '40' is not a time"),
+        (["codel", "--tcp", "quic"], "--tcp: ns-3 has no 'quic'; valid: bbr, bic, cubic"),
+        (["codel", "--packet-size", "9000B"], "valid with TCP: 128B to 1500B (without: --flows 0"),
         (["codel", "--packet-size", "10B"], "--packet-size is 10B; valid: 28B to 65000B"),
         (["{kind: red, max_p: 2}", "--seconds", "1"], "max_p is 2; valid: above 0 and below 1"),
     ],

@@ -60,6 +60,23 @@ def test_a_slow_machine_makes_a_run_invalid(stored, kind, column, value, named) 
     assert len(reasons) == 1 and reasons[0].startswith(named)
 
 
+def test_what_a_flows_socket_drops_was_lost_outside_the_queues(stored) -> None:
+    """Each end of a flow has rows of its own."""
+    udp = pl.DataFrame(
+        {
+            "time_s": [20.0, 20.0],
+            "agent": ["udp1", "udp1"],
+            "packets": [99_000, None],
+            "sent_packets": [None, 100_000],
+            "dropped": [1000, None],
+        }
+    )
+    _, reasons = verdict(
+        validity({**stored.rows, "udp": udp}, stored.context, bounds_of(2, {})), []
+    )
+    assert len(reasons) == 1 and reasons[0].startswith("hidden_loss")
+
+
 def reasons_with_pauses(stored, pauses: pl.DataFrame) -> list[str]:
     rows = {**stored.rows, "pause": pauses}
     return verdict(validity(rows, stored.context, bounds_of(2, {})), [])[1]

@@ -251,6 +251,9 @@ class Manifest(Strict):
     packet_out: Header | None = None
     cpu_port: Annotated[int, Field(ge=1, le=510)] = CPU_PORT
     counters: Counters = Counters()
+    # Of a PSA program: the register array in which it finds how many packets wait at each port. The
+    # switch keeps it up to date, since PSA tells a program nothing of its queue.
+    depth_register: str | None = None
     marking: dict[Annotated[str, Field(pattern=r"^([a-z][a-z0-9_-]{0,31}|\*)$")], Law] = {}
 
     @property

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -139,6 +141,17 @@ class Program:
         except text_format.ParseError as error:
             raise ConfigurationError(f"{p4info}: not P4Info text: {error}") from None
         return cls(message, device_config, _described(manifest), str(json))
+
+    @property
+    def is_psa(self) -> bool:
+        """Whether it is for the Portable Switch Architecture. p4c's P4Info says v1model even so."""
+        return b'"psa_ingress_input_metadata"' in self.device_config
+
+    @cached_property
+    def arrays(self) -> list[str]:
+        """The names of its register arrays, as the switch knows them. p4c's P4Info of a PSA program
+        leaves them out."""
+        return [str(one["name"]) for one in json.loads(self.device_config)["register_arrays"]]
 
     @property
     def manifest(self) -> Manifest:

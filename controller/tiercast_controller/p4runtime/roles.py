@@ -475,6 +475,13 @@ class Roles:
             self._named((name, key), require, field)
         for name, counter in manifest.counters.named.items():
             self._named(("counters", name), program.counter_id, counter)
+        depth = manifest.depth_register
+        if depth is not None and depth not in program.arrays:
+            raise self._described.error(
+                ("depth_register",),
+                f"{depth!r} is no register of {program.name}; valid: "
+                f"{', '.join(program.arrays) or 'none, as it has no registers'}",
+            )
 
 
 def _value(filled: Filled, values: Values) -> MatchValue | str:

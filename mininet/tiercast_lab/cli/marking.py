@@ -13,9 +13,13 @@ from tiercast_lab.base.errors import InputError, among
 from tiercast_lab.cli.output import console, print_json, print_report, say, typed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
     from tiercast_controller.network.marking import Marking
 
     from tiercast_lab.experiment.programs import Files
+    from tiercast_lab.study.marking_results import Judgement
 
 ProgramOption = Annotated[
     Path | None,
@@ -44,14 +48,21 @@ def marking(
         float, typer.Option(min=1, max=10_000, help="Virtual time at each load.")
     ] = 60.0,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1)] = 1,
+    flows: Annotated[
+        int, typer.Option(min=0, max=100, help="TCP flows where there are several; 0: no TCP.")
+    ] = 10,
+    rtt: Annotated[str, typer.Option(help="TCP's round trip without queueing.")] = "40ms",
+    tcp: Annotated[str, typer.Option(help="Classic TCP's congestion control.")] = "reno",
     program: ProgramOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     results: Annotated[Path, typer.Option(help="Where the report goes.")] = binaries.RESULTS,
 ) -> None:
-    """Judge markings by themselves: one link, traffic that does not react, packet by packet.
+    """Judge markings by themselves: one link, packet by packet, under traffic that does not react
+    and under TCP.
 
     For each kind: its probability beside its equation, waits, losses and utilisation over load 0.5
-    to 2, steps of load and rate, what falls on which class of traffic, and what it costs. The P4
+    to 2, steps of load and rate, what falls on which class of traffic, and what it costs; and under
+    one TCP flow, several, and DCTCP beside Classic ones: utilisation, waits and fairness. The P4
     program's own code decides, in virtual time. The report is results/marking/report.html. Exit
     status: 0 judged, 2 bad input, 130 interrupted.
     """
@@ -59,9 +70,13 @@ def marking(
     from tiercast_controller.base import units
 
     from tiercast_lab.experiment.programs import named, own
+    from tiercast_lab.experiment.quantities import MAX_PACKET_SIZE, MIN_FLOW_PACKET_SIZE
+    from tiercast_lab.experiment.tcp_stack import OF_NS3
     from tiercast_lab.show.marking_report import settled, write_report
+    from tiercast_lab.study.beside_ns3 import is_built
     from tiercast_lab.study.marking import Link
     from tiercast_lab.study.marking_results import judge
+    from tiercast_lab.study.marking_tcp import Tcp
 
     def read(option: str, parse: Any, text: str) -> Any:
         try:
@@ -79,6 +94,18 @@ def marking(
     )
     if not 28 <= link.packet_bytes <= 65_000:
         raise InputError(f"--packet-size is {packet_size}; valid: 28B to 65000B")
+    under = None
+    if flows and not is_built():
+        say(f"no TCP: {binaries.from_here(binaries.NS3)} is not built; make programs makes it")
+    elif flows:
+        under = Tcp(flows, read("rtt", units.parse_duration, rtt), tcp)
+        if tcp not in OF_NS3:
+            raise InputError(f"--tcp: ns-3 has no {among(tcp, OF_NS3)}")
+        if not MIN_FLOW_PACKET_SIZE <= link.packet_bytes <= MAX_PACKET_SIZE:
+            raise InputError(
+                f"--packet-size is {packet_size}; valid with TCP: {MIN_FLOW_PACKET_SIZE}B to "
+                f"{MAX_PACKET_SIZE}B (without: --flows 0)"
+            )
     files, declared = (own(), {}) if program is None else named(program, "--program")
     binaries.require(binaries.MARKING, files.json, files.p4info)
     chosen = [_marking(text, declared) for text in kinds or _all_kinds(files, declared)]
@@ -86,9 +113,9 @@ def marking(
     with console.status("") as status:
         for number, one in enumerate(chosen, 1):
             status.update(f"{one.kind} ({number} of {len(chosen)})")
-            judged.append(judge(one, link, seconds, seed, files))
+            judged.append(judge(one, link, seconds, seed, files, under))
     folder = results.resolve() / "marking"
-    page = write_report(judged, link, seconds, folder, shlex.join(typed()))
+    page = write_report(judged, link, seconds, folder, shlex.join(typed()), under)
     if as_json:
         print_json({"report": str(page), "judged": [one.as_json() for one in judged]})
         return
@@ -114,7 +141,23 @@ def marking(
         )
     console.print(table)
     say("time: of a trial, the same one without marking = 1")
+    if under is not None:
+        console.print(_tcp_table(judged))
     print_report(page)
+
+
+def _tcp_table(judged: Sequence[Judgement]) -> Table:
+    from rich.table import Table
+
+    from tiercast_lab.show.marking_report import TCP_HEADINGS, tcp_row
+
+    table = Table(box=None, header_style="dim")
+    for heading in TCP_HEADINGS:
+        table.add_column(heading, justify="left" if heading in ("kind", "flows") else "right")
+    for one in judged:
+        for load in one.tcp:
+            table.add_row(*tcp_row(one.kind, load))
+    return table
 
 
 def _all_kinds(files: Files, declared: dict[str, type[Marking]]) -> list[str]:

@@ -22,23 +22,24 @@ class LinkCounts:
     link: str  # such as "1>3"
     policy: str  # the kind of its marking
     entered: int | None
-    left: int
+    left: int | None
     queue_drops: int | None
-    policy_drops: int
-    pruned: int
+    policy_drops: int | None
+    pruned: int | None
     waiting: int | None
     # Lost on the wire or because the link was down, and made by the wire; None in a run whose wires
     # only delay.
     link_losses: int | None
     duplicated: int | None
-    marked: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # by session
+    # By session; of a switch that counts no sessions all are of OTHERS.
+    marked: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     @property
     def affected(self) -> int:
         """The packets that were dropped, lost, duplicated or marked."""
         by_link = (self.link_losses or 0) + (self.duplicated or 0)
-        by_port = (self.queue_drops or 0) + self.policy_drops + sum(self.marked.values())
-        return by_port + by_link
+        dropped = (self.queue_drops or 0) + (self.policy_drops or 0)
+        return dropped + sum(self.marked.values()) + by_link
 
 
 def link_counts(run: StoredRun) -> list[LinkCounts]:
@@ -46,7 +47,7 @@ def link_counts(run: StoredRun) -> list[LinkCounts]:
     rows, links = run.rows, run.summary["network"]["links"]
     if "port" not in rows:
         return []
-    found = {}
+    found: dict[str, LinkCounts] = {}
     last = rows["port"].unique(["agent", "port"], keep="last", maintain_order=True)
     counts: tuple[str, ...] = ("entered", "left", "queue_drops", "policy_drops", "pruned")
     if set(WIRE) <= set(last.columns):
@@ -54,7 +55,7 @@ def link_counts(run: StoredRun) -> list[LinkCounts]:
     else:
         last = last.with_columns(link_losses=None, duplicated=None)
     counts += ("link_losses", "duplicated")
-    for port in last.select("link", "queue_packets", *counts).iter_rows(named=True):
+    for port in last.select("link", "queue_packets", "marked", *counts).iter_rows(named=True):
         name = _name_of(run, port["link"])
         if name in links and (port["entered"] or port["left"]):
             found[port["link"]] = LinkCounts(
@@ -63,6 +64,8 @@ def link_counts(run: StoredRun) -> list[LinkCounts]:
                 waiting=port["queue_packets"],
                 **{name: port[name] for name in counts},
             )
+            if port["entered"] is None and port["marked"]:
+                found[port["link"]].marked[OTHERS] = port["marked"]
     if "port.session" in rows:
         keys = ["agent", "port", "session", "layer"]
         last = rows["port.session"].unique(keys, keep="last", maintain_order=True)

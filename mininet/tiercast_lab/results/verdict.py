@@ -257,6 +257,7 @@ HIDDEN_LOSSES = {
     "socket": ("dropped", "send_errors"),
     "pacer.final": ("dropped",),
     "delay_line": ("kernel_drops", "send_errors"),
+    "udp": ("dropped",),
 }
 
 
@@ -264,9 +265,9 @@ def _hidden_loss(rows: Rows) -> float | None:
     """The packets lost outside the emulated queues, as a share of those that switches and receivers
     received, over the whole run."""
     lost = total = 0.0
-    received = rows.get("received")
-    if received is not None:
-        total += float(totals(received, "packets")["packets"].sum())
+    for kind in ("received", "udp"):
+        if kind in rows and "packets" in rows[kind]:
+            total += float(totals(rows[kind], "packets")["packets"].sum())
     port = rows.get("port")
     if port is not None and not port.is_empty():
         counts = totals(port, "kernel_drops", "send_errors", "rx_packets", of=("agent", "port"))
@@ -274,7 +275,7 @@ def _hidden_loss(rows: Rows) -> float | None:
         total += float(counts["rx_packets"].sum())
     for kind, columns in HIDDEN_LOSSES.items():
         frame = rows.get(kind)
-        if frame is not None and not frame.is_empty():
+        if frame is not None and not frame.is_empty() and set(columns) <= set(frame.columns):
             counts = totals(frame, *columns)
             lost += sum(float(counts[column].sum()) for column in columns)
     return lost / total if total else None

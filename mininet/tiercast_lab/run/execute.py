@@ -256,9 +256,12 @@ def _switch_kind(options: Options, loaded: LoadedExperiment) -> SwitchKind:
     from tiercast_lab.run.mininet.device_switches import DeviceSwitches
     from tiercast_lab.run.mininet.switches import TiercastSwitches
 
-    cpu_ports = {name: files.load().manifest.cpu_port for name, files in loaded.programs.items()}
+    manifests = {name: files.load().manifest for name, files in loaded.programs.items()}
+    cpu_ports = {name: one.cpu_port for name, one in manifests.items()}
+    depths = {name: one.depth_register for name, one in manifests.items()}
     if options.devices is not None:
-        return DeviceSwitches(options.devices.devices(loaded.topology), options.seed, cpu_ports)
+        devices = options.devices.devices(loaded.topology)
+        return DeviceSwitches(devices, options.seed, cpu_ports, depths)
     if options.switch == "bmv2":
         return Bmv2Switches(loaded.packet_size_of, cpu_ports)
-    return TiercastSwitches(options.seed, cpu_ports)
+    return TiercastSwitches(options.seed, cpu_ports, depths)

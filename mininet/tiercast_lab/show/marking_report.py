@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
 
@@ -21,7 +23,9 @@ from tiercast_lab.show.panels import COLOURS
 from tiercast_lab.show.plots import DPI, METADATA, STYLE
 from tiercast_lab.show.traced_report import draw_law
 from tiercast_lab.study.marking import Link
-from tiercast_lab.study.marking_results import AtLoad, Judgement, OfQueues, Over
+from tiercast_lab.study.marking_results import AtLoad, Judgement, OfQueues
+from tiercast_lab.study.marking_steps import STEP_S, Over
+from tiercast_lab.study.marking_tcp import FlowKind, Tcp, UnderTcp
 
 TIMES = ("target", "interval", "burst", "min_th", "range")  # keys that are in ns
 HEADINGS = (
@@ -33,24 +37,41 @@ QUEUE_HEADINGS = (
     "L4S dropped", "k √(Classic dropped)"
 )  # fmt: skip
 
+LEAST_MS = 0.5  # of waits on a logarithmic axis
+TCP_HEADINGS = (
+    "kind", "flows", "utilisation", "Mbit/s", "marked", "dropped", "queue full", "wait p50",
+    "p95", "p99", "Jain's index", "DCTCP to Classic"
+)  # fmt: skip
+
 
 def write_report(judged: Sequence[Judgement], link: Link, seconds: float, folder: Path,
-                 command: str) -> Path:  # fmt: skip
+                 command: str, tcp: Tcp | None = None) -> Path:  # fmt: skip
     """Writes report.html and the pictures into the folder; returns the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = {name: folder / f"{name}.png" for name in ("laws", "loads", "steps")}
+    drawn = {"laws": _laws, "queues": _queues, "loads": _loads, "steps": _steps}
+    if judged[0].tcp:
+        drawn |= {"tcp": _under_tcp, "tcp_steps": _tcp_steps}
+    pictures = {name: folder / f"{name}.png" for name in drawn}
     with plt.rc_context(STYLE):
-        _save(pictures["laws"], _laws(judged))
-        _save(pictures["loads"], _loads(judged))
-        _save(pictures["steps"], _steps(judged))
+        for name, draw in drawn.items():
+            _save(pictures[name], draw(judged))
     html = pages.render(
         "marking.html.j2",
         title=", ".join(name_of(one) for one in judged),
         link=link,
         seconds=seconds,
         judged=[_shown(one) for one in judged],
+        steps=[step.title for step in (*judged[0].steps, *judged[0].tcp_steps)],
         headings=HEADINGS,
         queue_headings=QUEUE_HEADINGS,
+        tcp=tcp,
+        tcp_headings=TCP_HEADINGS,
+        tcp_rows=[
+            tcp_row(one.kind, row, flows)
+            for one in judged
+            for row in one.tcp
+            for flows in (None, *(row.kinds if len(row.kinds) > 1 else ()))
+        ],
         pictures={name: pages.embedded(path) for name, path in pictures.items()},
         command=command,
     )
@@ -85,6 +106,27 @@ def queue_row(one: OfQueues) -> list[str]:
     ]
 
 
+def tcp_row(kind: str, one: UnderTcp, flows: FlowKind | None = None) -> list[str]:
+    """Of a load of TCP, or of the `flows` of one kind among it."""
+    if flows is None:
+        shares: Sequence[float] = (one.marked, one.dropped, one.queue_full)
+        waits, goodput = one.waits, one.goodput
+        whole = [f"{one.jain:.3f}", "" if one.ratio is None else f"{one.ratio:.2f}"]
+    else:
+        shares, waits, goodput = (flows.marked, flows.dropped), flows.waits, sum(flows.goodputs)
+        whole = ["", ""]
+    return [
+        kind if flows is None else "",
+        one.title if flows is None else f"of these {flows.control}",
+        f"{one.utilisation:.3f}" if flows is None else "",
+        f"{goodput / 1e6:.2f}",
+        *(f"{share:.2%}" for share in shares),
+        *([] if flows is None else [""]),
+        *("–" if math.isnan(wait) else f"{1e3 * wait:.1f} ms" for wait in waits),
+        *whole,
+    ]
+
+
 def _shown(one: Judgement) -> dict[str, Any]:
     if one.kind == "none":
         law = "–"
@@ -102,13 +144,13 @@ def _shown(one: Judgement) -> dict[str, Any]:
         "keys": ", ".join(f"{key} {_value(key, value)}" for key, value in one.keys.items()) or "–",
         "law": law,
         "loads": [load_row(row) for row in one.loads],
-        "ns3": [load_row(row) for row in one.ns3],
+        "ns3": {name: [load_row(row) for row in rows] for name, rows in one.ns3.items()},
         "queues": [queue_row(row) for row in one.queues],
         "classes": one.classes,
         "state_bits": one.state_bits,
         "entry_bits": one.entry_bits,
         "cost": one.cost,
-        "steps": [(step.title, settled(step)) for step in one.steps],
+        "steps": [settled(step) for step in (*one.steps, *one.tcp_steps)],
     }
 
 
@@ -166,15 +208,15 @@ def _loads(judged: Sequence[Judgement]) -> Any:
                     marker=".",
                     label=name_of(one),
                 )
-                beside = [row for row in one.ns3 if row.arrivals == arrivals]
-                if beside:
+                for (disc, beside), marker in zip(one.ns3.items(), "x+", strict=False):
+                    same = [row for row in beside if row.arrivals == arrivals]
                     axis.plot(
-                        [row.load for row in beside],
-                        [value(row) for row in beside],
+                        [row.load for row in same],
+                        [value(row) for row in same],
                         color=colour,
                         linestyle="none",
-                        marker="x",
-                        label=f"{name_of(one)}, ns-3's",
+                        marker=marker,
+                        label=f"ns-3's {disc}",
                     )
             axis.set_title(f"{arrivals}: {label}")
             axis.set_xlabel("load")
@@ -183,12 +225,90 @@ def _loads(judged: Sequence[Judgement]) -> Any:
     return figure
 
 
+def _queues(judged: Sequence[Judgement]) -> Any:
+    """All laws over the packets that were waiting."""
+    figure, axis = plt.subplots(figsize=(9, 4.4), layout="constrained")
+    for number, one in enumerate(judged):
+        x = [at.at for at in one.queue]
+        colour = COLOURS[number % len(COLOURS)]
+        low, high = ([getattr(at, end) for at in one.queue] for end in ("low", "high"))
+        axis.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0)
+        axis.plot(
+            x,
+            [at.share for at in one.queue],
+            color=colour,
+            linestyle=_dashes(number),
+            label=one.kind,
+        )
+    axis.set_xlabel("packets found waiting")
+    axis.set_ylabel("marked or dropped")
+    axis.set_ylim(-0.02, 1.05)
+    axis.legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def _under_tcp(judged: Sequence[Judgement]) -> Any:
+    """For each load of TCP: waits from the median to the 99th percentile, and shares of the link
+    by flow."""
+    count = len(judged[0].tcp)
+    names = [one.kind for one in judged]
+    places = range(len(names))
+    figure, axes = plt.subplots(
+        2, count, figsize=(5 * count, 2 + 0.62 * len(names)), layout="constrained", squeeze=False,
+        sharey=True,
+    )  # fmt: skip
+    for column in range(count):
+        above, below = axes[0][column], axes[1][column]
+        for place, one in zip(places, judged, strict=True):
+            kinds = one.tcp[column].kinds
+            for number, flows in enumerate(kinds):
+                at = place + (number - (len(kinds) - 1) / 2) * 0.3
+                colour = COLOURS[number]
+                p50, p95, p99 = (1e3 * wait for wait in flows.waits)
+                above.hlines(at, p50, p99, color=colour, linewidth=1.2)
+                above.plot([p50, p95, p99], [at] * 3, "|", color=colour, markersize=8)
+                rates = [rate / 1e6 for rate in flows.goodputs]
+                below.plot(rates, [at] * len(rates), "o", color=colour, markersize=3.5, alpha=0.7,
+                           label=flows.control if place == 0 else None)  # fmt: skip
+        above.set_title(judged[0].tcp[column].title)
+        above.set_xlabel("wait: 50, 95 and 99 % (ms)")
+        below.set_xlabel("goodput of each flow (Mbit/s)")
+        for axis in (above, below):
+            axis.set_xlim(left=0)
+            axis.set_yticks(list(places), names)
+        if column == count - 1:
+            below.legend(frameon=False, fontsize=8.5)
+    axes[0][0].invert_yaxis()  # in the order of the tables
+    return figure
+
+
 def _steps(judged: Sequence[Judgement]) -> Any:
-    count = len(judged[0].steps)
+    return _step_panels([one.steps for one in judged], judged, "linear")
+
+
+def _tcp_steps(judged: Sequence[Judgement]) -> Any:
+    smooth = [[_of_a_second(step) for step in one.tcp_steps] for one in judged]
+    return _step_panels(smooth, judged, "log")
+
+
+def _of_a_second(step: Over) -> Over:
+    """Means of the second around: windows move a queue several times a second."""
+    window = round(1 / STEP_S)
+    waits = np.array(step.wait)
+    known = np.convolve(~np.isnan(waits), np.ones(window), "same")
+    sums = np.convolve(np.nan_to_num(waits), np.ones(window), "same")
+    means = np.divide(sums, known, out=np.full(len(waits), math.nan), where=known > 0)
+    return replace(step, wait=list(means))
+
+
+def _step_panels(steps: Sequence[Sequence[Over]], judged: Sequence[Judgement], scale: str) -> Any:
+    count = len(steps[0])
     figure, axes = plt.subplots(1, count, figsize=(7.5 * count, 4), layout="constrained")
     for place, axis in enumerate(axes):
-        _step(axis, [one.steps[place] for one in judged], [name_of(one) for one in judged])
-    axes[0].legend(frameon=False, fontsize=8.5)
+        _step(axis, [of_one[place] for of_one in steps], [name_of(one) for one in judged])
+        axis.set_yscale(scale)
+        axis.set_ylim(bottom=0 if scale == "linear" else LEAST_MS)
+    axes[-1].legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 
@@ -211,4 +331,3 @@ def _step(axis: Axes, steps: Sequence[Over], names: Sequence[str]) -> None:
     axis.set_title(steps[0].title)
     axis.set_xlabel("time (s)")
     axis.set_ylabel("wait (ms)")
-    axis.set_ylim(bottom=0)

@@ -30,6 +30,20 @@ def is_built() -> bool:
     return binaries.NS3.exists()
 
 
+def discs_of(marking: Marking, link: Link) -> dict[str, QueueDisc]:
+    """ns-3's laws of the same equation with the same parameters, by ns-3's names. A fair-queueing
+    variant has the law in a queue for each flow; all packets of a trial are of one."""
+    disc = disc_of(marking, link)
+    if disc is None:
+        return {}
+    found = {disc.type.removeprefix("ns3::").removesuffix("QueueDisc"): disc}
+    if isinstance(marking, Codel | Pie):
+        name = f"Fq{next(iter(found))}"
+        attributes = {key: value for key, value in disc.attributes.items() if key != "MeanPktSize"}
+        found[name] = QueueDisc(type=f"ns3::{name}QueueDisc", attributes=attributes)
+    return found
+
+
 def disc_of(marking: Marking, link: Link) -> QueueDisc | None:
     """ns-3's law of the same name with the same parameters; None: it has none."""
     most = f"{link.queue}p"

@@ -149,6 +149,7 @@ class Judge:
         registers = [] if law is None or law.register is None else [law.register, *law.also]
         trial = trial_of(self.link, phases, classes, seed)
         trial.program = str(self.files.json)
+        trial.depth_register = self.program.manifest.depth_register or ""
         trial.updates.extend(self._updates(classes))
         trial.port.MergeFrom(self._queue())
         trial.registers.extend(registers)

@@ -4,7 +4,6 @@ reactions to steps, and what falls on whom."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from tiercast_controller.network.marking import DualPi2, Law, Marking, NoMarking
 
 from tiercast_lab.experiment.programs import Files, own
-from tiercast_lab.study.beside_ns3 import Ns3Disc, disc_of, is_built
+from tiercast_lab.study.beside_ns3 import Ns3Disc, discs_of, is_built
 from tiercast_lab.study.confidence import NORMAL_95
 from tiercast_lab.study.marking import (
     DROPPED,
@@ -30,13 +29,17 @@ from tiercast_lab.study.marking import (
     Packets,
     Phase,
 )
+from tiercast_lab.study.marking_steps import Over, over
+from tiercast_lab.study.marking_tcp import Tcp, TcpJudge, UnderTcp
 
 LOADS = (0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.5, 2.0)
 ARRIVALS = ("poisson", "bursts")
 LEAST_IN_BIN = 100  # packets, fewer say nothing
 BINS = 24
-STEP_S = 0.1  # of the curves over time
-SETTLED = 1.25  # times the mean wait of the second half of a step
+STEP, END_S = (10.0, 30.0), 40.0  # s: when a step begins and ends, and the trial
+
+# What a packet sees of any law: there is no equation of it alone.
+FOUND = Law(lambda _: math.nan, "packets found waiting", "packets")
 
 
 @dataclass(frozen=True)
@@ -64,19 +67,6 @@ class AtLoad:
     wait_p50: float
     wait_p95: float
     wait_p99: float
-
-
-@dataclass(frozen=True)
-class Over:
-    """A reaction to a step: values in STEP_S long intervals, nan where nothing left."""
-
-    title: str
-    times: list[float]
-    wait: list[float]  # s, mean
-    hits: list[float]  # share
-    # After its peak, when the mean wait of a second first is at most SETTLED times that of the
-    # step's second half: s from the step. None: not in the first half.
-    settled_s: float | None
 
 
 @dataclass(frozen=True)
@@ -110,11 +100,15 @@ class Judgement:
     keys: dict[str, Any]
     law: Law | None
     curve: list[Bin]
+    queue: list[Bin]  # over the packets that were found waiting, without an equation
     loads: list[AtLoad]
     steps: list[Over]
     classes: list[OfClass]
     queues: list[OfQueues]  # of a law with two
-    ns3: list[AtLoad]  # the same loads through ns-3's queue disc of this law, where it has one
+    # The same loads through ns-3's queue discs of this law, by ns-3's names.
+    ns3: dict[str, list[AtLoad]]
+    tcp: list[UnderTcp]
+    tcp_steps: list[Over]
     state_bits: int  # in registers, for a port
     entry_bits: int  # of the port's action data
     cost: float  # time of a trial, as a multiple of the same one's without marking
@@ -133,10 +127,15 @@ class Judgement:
 
 
 def judge(
-    marking: Marking, link: Link, seconds: float, seed: int = 1, files: Files | None = None
+    marking: Marking,
+    link: Link,
+    seconds: float,
+    seed: int = 1,
+    files: Files | None = None,
+    tcp: Tcp | None = None,
 ) -> Judgement:
     """All trials of one marking; each load and arrival process for `seconds` of virtual time.
-    `files` None: our own program."""
+    `files` None: our own program. `tcp` None: no trials under TCP, which need tiercast-ns3."""
     files = files or own()
     of = Judge(marking, link, files)
     law = marking.law(link.traffic)
@@ -144,40 +143,46 @@ def judge(
     plain = Judge(NoMarking(), link, files).carry(
         [Phase(seconds / 2, load) for load in LOADS], of.classes(), seed
     )
-    disc = disc_of(marking, link) if is_built() else None
+    discs = discs_of(marking, link) if is_built() else {}
+    under = None if tcp is None else TcpJudge(marking, link, tcp, files, seed)
     return Judgement(
         kind=marking.kind,
         keys=marking.model_dump(exclude={"kind"}),
         law=law,
         curve=[] if law is None else curve(ramp, law),
+        queue=curve(ramp, FOUND),
         loads=[
             at_load(of.carry([Phase(seconds, load, kind)], seed=seed), load, kind, link)
             for kind in ARRIVALS
             for load in LOADS
         ],
         steps=[
-            over(of, "load 0.7, 1.3, 0.7", [Phase(10, 0.7), Phase(20, 1.3), Phase(10, 0.7)], 10),
-            over(
-                of,
-                "rate 1, 0.5, 1 at load 0.7",
-                [Phase(10, 0.7), Phase(20, 0.7, rate=0.5), Phase(10, 0.7, rate=1.0)],
-                10,
-            ),
+            over(title, of.carry(phases), STEP, END_S)
+            for title, phases in (
+                ("load 0.7, 1.3, 0.7", [Phase(10, 0.7), Phase(20, 1.3), Phase(10, 0.7)]),
+                (
+                    "rate 1, 0.5, 1 at load 0.7",
+                    [Phase(10, 0.7), Phase(20, 0.7, rate=0.5), Phase(10, 0.7, rate=1.0)],
+                ),
+            )
         ],
         classes=by_class(of, seconds, seed),
         queues=[] if marking.priority_queues() is None else by_queue(of, seconds, seed),
-        ns3=[]
-        if disc is None
-        else [
-            at_load(
-                Ns3Disc(disc, link, of.classes()).carry([Phase(seconds, load, kind)], seed),
-                load,
-                kind,
-                link,
-            )
-            for kind in ARRIVALS
-            for load in LOADS
-        ],
+        ns3={
+            name: [
+                at_load(
+                    Ns3Disc(disc, link, of.classes()).carry([Phase(seconds, load, kind)], seed),
+                    load,
+                    kind,
+                    link,
+                )
+                for kind in ARRIVALS
+                for load in LOADS
+            ]
+            for name, disc in discs.items()
+        },
+        tcp=[] if under is None else under.steady(seconds),
+        tcp_steps=[] if under is None else under.steps(),
         state_bits=of.state_bits(),
         entry_bits=of.entry_bits(),
         cost=ramp.took_s / plain.took_s,
@@ -244,32 +249,6 @@ def at_load(packets: Packets, load: float, arrivals: str, link: Link) -> AtLoad:
         wait_p95=p95,
         wait_p99=p99,
     )
-
-
-def over(of: Judge, title: str, phases: Sequence[Phase], step_at: float) -> Over:
-    packets = of.carry(phases)
-    end = sum(phase.seconds for phase in phases)
-    edges = np.arange(0, end + STEP_S / 2, STEP_S)
-    place = np.digitize(packets.arrival_s, edges) - 1
-    wait, hits = [], []
-    for index in range(len(edges) - 1):
-        here = place == index
-        waits = packets.wait_s[here & ~np.isnan(packets.wait_s)]
-        wait.append(float(waits.mean()) if len(waits) else math.nan)
-        hits.append(float(packets.hit[here].mean()) if here.any() else math.nan)
-    first, last = round(step_at / STEP_S), round((step_at + phases[1].seconds) / STEP_S)
-    return Over(title, list(edges[:-1]), wait, hits, _settled(np.array(wait[first:last])))
-
-
-def _settled(waits: np.ndarray) -> float | None:
-    """None if that is not in the first half."""
-    second = np.ones(round(1 / STEP_S)) * STEP_S
-    means = np.convolve(np.nan_to_num(waits), second, "valid")
-    half = len(waits) // 2
-    final = float(np.nanmean(waits[half:]))
-    peak = int(np.argmax(means[:half]))
-    low = np.flatnonzero(means[peak:half] <= SETTLED * final)
-    return float((peak + low[0]) * STEP_S) if len(low) else None
 
 
 def by_queue(of: Judge, seconds: float, seed: int) -> list[OfQueues]:

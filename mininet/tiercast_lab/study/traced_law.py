@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 from tiercast_controller.network.marking import (
@@ -20,13 +19,10 @@ from tiercast_controller.network.marking import (
 )
 
 from tiercast_lab.results.storage import StoredRun
-from tiercast_lab.study.marking import DROPPED, EARLY, FULL, LEFT, MARKED, Packets
-from tiercast_lab.study.marking_results import Bin, curve
+from tiercast_lab.study.marking_results import FOUND, Bin, curve
+from tiercast_lab.study.traced_packets import ON_ARRIVAL, packets_of
 
 LEAST_IN_BIN = 25  # packets: a trace is a sample
-_FATES = {"passed": LEFT, "marked": MARKED, "dropped": DROPPED, "full": FULL, "lost": LEFT}
-_ON_ARRIVAL = "red_average"  # the column of RED on arrival; registers' have a prefix
-_FOUND = Law(lambda _: math.nan, "packets found waiting", "packets")
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ def _of_link(traced: dict[str, Any], rows: pl.DataFrame | None) -> TracedLaw:
     marking = _marking(traced["marking"])
     law = _law(marking, PortTraffic(int(traced["rate_bps"]), int(traced["packet_bytes"])))
     mine = None if rows is None else rows.filter(pl.col("link") == traced["link"])
-    packets = None if mine is None or mine.is_empty() else _packets(mine, law)
+    packets = None if mine is None or mine.is_empty() else packets_of(mine, law)
     return TracedLaw(
         traced["link"],
         "" if traced["marking"] is None else str(traced["marking"]["kind"]),
@@ -92,36 +88,9 @@ def _marking(keys: dict[str, Any] | None) -> Marking | None:
 def _law(marking: Marking | None, traffic: PortTraffic) -> Law:
     """What to draw. Without an equation: the share over the packets that were found waiting."""
     if isinstance(marking, Red) and marking.where == "arrival":
-        return Law(marking.probability, "average queue", "packets", _ON_ARRIVAL, least_found=2)
+        return Law(marking.probability, "average queue", "packets", ON_ARRIVAL, least_found=2)
     law = None if marking is None or not traffic.rate_bps else marking.law(traffic)
     if law is not None and isinstance(marking, PriorityMarking):
         # Its equation is of top groups, and which ones these are changes with who subscribes.
         return replace(law, probability=lambda _: math.nan)
-    return _FOUND if law is None else law
-
-
-def _packets(rows: pl.DataFrame, law: Law) -> Packets | None:
-    """None if the rows lack a register that the law needs."""
-    names = [] if law.register is None else [law.register, *law.also]
-    columns = {name: _column(name, rows) for name in names}
-    if not set(columns.values()) <= set(rows.columns):
-        return None
-    known = rows.drop_nulls(list(columns.values()))
-    wait = known["wait_ns"].cast(pl.Float64).fill_null(math.nan).to_numpy()
-    fate = np.array([_FATES[one] for one in known["fate"]], dtype=int)
-    # RED on arrival drops what is never served.
-    fate[np.isnan(wait) & (fate == DROPPED)] = EARLY
-    return Packets(
-        known["time_s"].to_numpy(),
-        wait / 1e9,
-        known["found_packets"].cast(pl.Float64).to_numpy(),
-        known["left_packets"].cast(pl.Float64).fill_null(math.nan).to_numpy(),
-        np.zeros(len(known)),
-        fate,
-        {name: known[column].cast(pl.Float64).to_numpy() for name, column in columns.items()},
-    )
-
-
-def _column(register: str, rows: pl.DataFrame) -> str:
-    column = f"register.{register}"
-    return column if column in rows.columns or register != _ON_ARRIVAL else register
+    return FOUND if law is None else law

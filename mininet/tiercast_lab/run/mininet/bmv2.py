@@ -82,6 +82,12 @@ class Bmv2Switches:
                     "bmv2 reads no registers over P4Runtime; valid: counter, --switch tiercast, "
                     "or --runtime ns3",
                 )
+        for name, files in loaded.programs.items():
+            if files.load().is_psa:
+                raise InputError(
+                    f"--switch bmv2: {files.json.name} of switch {name} is for PSA, and {PROGRAM} "
+                    "executes v1model; valid: --switch tiercast, or --runtime ns3"
+                )
         for path, marking in loaded.experiment.markings:
             for files in loaded.programs.values():
                 law = files.load().manifest.marking.get(marking.kind)

@@ -22,8 +22,9 @@ def switch_command(
     socket: Path,
     seed: int,
     cpu_port: int = CPU_PORT,
+    depth_register: str | None = None,
 ) -> list[str]:
-    """`seed` is the run's."""
+    """`seed` is the run's; the last two are as the program's manifest has them."""
     place = list(topology.switches).index(switch.name)
     command = [
         str(binaries.SWITCH),
@@ -33,6 +34,7 @@ def switch_command(
         # As in virtual time (ns3/virtual_network.cpp): each switch has numbers of its own.
         f"--seed={seed + 1 + place}",
         *([f"--cpu-port={cpu_port}"] if cpu_port != CPU_PORT else []),
+        *([] if depth_register is None else [f"--depth-register={depth_register}"]),
     ]
     for number, interface in enumerate(interfaces, 1):
         neighbour, link = switch.ports[number - 1]

@@ -41,9 +41,10 @@ class DeviceSwitches(TiercastSwitches):
         devices: Mapping[str, Device],
         seed: int,
         cpu_ports: Mapping[str, int] = {},  # noqa: B006
+        depth_registers: Mapping[str, str | None] = {},  # noqa: B006
     ) -> None:
-        """`seed` and `cpu_ports` are as in TiercastSwitches."""
-        super().__init__(seed, cpu_ports)
+        """The last three are as in TiercastSwitches."""
+        super().__init__(seed, cpu_ports, depth_registers)
         self.devices = devices
         self.interfaces = {name: device.interfaces for name, device in devices.items()}
         self._counts = FateCounts(self.port_here)

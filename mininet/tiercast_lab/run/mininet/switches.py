@@ -98,11 +98,17 @@ class TiercastSwitches:
     bounds: Mapping[str, float | None] = {}
     interfaces: Mapping[str, Mapping[str, str]] = {}
 
-    def __init__(self, seed: int, cpu_ports: Mapping[str, int] = {}) -> None:  # noqa: B006
-        """`seed` is the run's; `cpu_ports` are the programs', by switch, where they differ from
+    def __init__(
+        self,
+        seed: int,
+        cpu_ports: Mapping[str, int] = {},  # noqa: B006
+        depth_registers: Mapping[str, str | None] = {},  # noqa: B006
+    ) -> None:
+        """`seed` is the run's; the others are the programs', by switch, where they differ from
         ours."""
         self._seed = seed
         self._cpu_ports = cpu_ports
+        self._depth_registers = depth_registers
         self._traced: list[TracedPort] = []
 
     def check(self, loaded: LoadedExperiment) -> None:
@@ -132,6 +138,7 @@ class TiercastSwitches:
                 socket,
                 self._seed,
                 self._cpu_ports.get(switch.name, CPU_PORT),
+                self._depth_registers.get(switch.name),
             ),
             switch.name,
         )

@@ -112,6 +112,7 @@ def _switches(
             program=""
             if loaded.programs[switch.name] == own()
             else str(loaded.programs[switch.name].json),
+            depth_register=loaded.programs[switch.name].load().manifest.depth_register or "",
             traces=of_switch(traced, switch.name),
             state=(read.message() for read in state if read.switch == switch.name),
             ports=(

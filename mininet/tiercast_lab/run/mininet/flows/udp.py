@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import selectors
 import socket
+import struct
 import time
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +19,8 @@ HEADERS = 28  # IP and UDP
 # What may wait for the receiving program: more than a fast flow sends in the longest pause of a
 # valid run.
 RECEIVE_BUFFER = 4 << 20
-SO_RCVBUFFORCE = 33  # of asm-generic/socket.h
+SO_RCVBUFFORCE, SO_MEMINFO = 33, 55  # of asm-generic/socket.h
+MEMINFO_VALUES = 9  # of linux/sock_diag.h, up to SK_MEMINFO_DROPS
 
 
 @dataclass
@@ -94,6 +96,14 @@ class Sink:
     buffer: bytearray = field(default_factory=lambda: bytearray(1))
 
 
+def drops_of(sink: socket.socket) -> int:
+    """The packets for which the socket's buffer had no room."""
+    memory = struct.unpack(f"{MEMINFO_VALUES}I", sink.getsockopt(
+        socket.SOL_SOCKET, SO_MEMINFO, 4 * MEMINFO_VALUES
+    ))  # fmt: skip
+    return int(memory[-1])
+
+
 class Receiver(End):
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(options)
@@ -123,4 +133,5 @@ class Receiver(End):
                 flow.name,
                 bytes=flow.packets * self.options.packet_size,
                 packets=flow.packets,
+                dropped=drops_of(flow.socket),
             )
