@@ -215,7 +215,7 @@ int run(const std::vector<std::string>& arguments) {
   if (pool == nullptr) throw std::runtime_error("no memory (-m gives the EAL more MB)");
   dpdk::PortNeeds needs;
   needs.many_frames = true;
-  dpdk::Port port(eal.only_device(), needs);
+  dpdk::Port port(eal.devices().front(), needs);
   const bool two = rte_lcore_count() > 1;
   FrameSource source(ring, streams, pool);
   const dpdk::TscClock clock;
