@@ -202,11 +202,9 @@ Sender::Sender(const SenderSettings& options, const std::vector<SenderPort>& por
   std::vector<std::vector<Worker*>> workers(state.sides.size());
   for (unsigned i = 0; i < state.lcores.size(); ++i) {
     State::Side& side = *state.sides[state.side_of(i)];
-    const std::uint32_t sharing =
-        queues(state.lcores.size(), state.sides.size(), state.side_of(i));
+    const std::uint32_t sharing = queues(state.lcores.size(), state.sides.size(), state.side_of(i));
     Worker::Settings settings;
-    settings.sessions.sessions =
-        std::max((options.session_capacity + sharing - 1) / sharing, 1u);
+    settings.sessions.sessions = std::max((options.session_capacity + sharing - 1) / sharing, 1u);
     settings.sessions.addresses = side.addresses;
     settings.sessions.gateway = &side.gateway;
     settings.sessions.offload = side.port.checksum_offload();
@@ -269,8 +267,7 @@ void Sender::run() {
         return taken;
       };
       // On a worker's CPU it must not spin, because it would take half of the worker's time.
-      const bool spins =
-          state.options.poll && !share_cpus(rte_get_main_lcore(), state.lcores);
+      const bool spins = state.options.poll && !share_cpus(rte_get_main_lcore(), state.lcores);
       while (!state.stop_receiving.load(std::memory_order_relaxed)) {
         if (poll() > 0 || spins) continue;
         std::this_thread::sleep_for(std::chrono::nanoseconds(kReceiveSleep.ns()));
@@ -344,9 +341,9 @@ void Sender::start_sessions(const std::vector<SessionRequest>& requests) {
     Session* const session = running.session.get();
     const unsigned worker = running.worker;
     const std::uint16_t number = session->config().session;
-    state.receiver_of(worker).enter(
-        number, session->scheme_id(),
-        static_cast<unsigned>(worker / state.sides.size()), session->slot());
+    state.receiver_of(worker).enter(number, session->scheme_id(),
+                                    static_cast<unsigned>(worker / state.sides.size()),
+                                    session->slot());
     state.sessions[number] = std::move(running);
     state.order(worker, {Command::Kind::kStart, session, -1});
   }

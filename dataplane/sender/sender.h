@@ -1,5 +1,5 @@
-// The sender: sessions on some ports, with one worker per lcore. Each worker sends through one port;
-// each session runs on one worker.
+// The sender: sessions on some ports, with one worker per lcore. Each worker sends through one
+// port; each session runs on one worker.
 //
 // Threads: see README.md. Any thread except the workers' own may call the methods below. They lock
 // each other out, but never a worker, which they reach through rings.
@@ -60,9 +60,9 @@ class Sender {
   // Sessions start, change and stop while others run. A session goes to the worker with the fewest
   // layers, of its port if it names one. The worker does it between two packets, and
   // the call returns once the worker has the order. ConfigError: a session of this number runs
-  // already, or does not run; there is no room, or no such port; or the scheme refuses. Either all requests start or
-  // none. If they need the numbers or the room of ending sessions, the call waits for these for up
-  // to two seconds.
+  // already, or does not run; there is no room, or no such port; or the scheme refuses. Either all
+  // requests start or none. If they need the numbers or the room of ending sessions, the call waits
+  // for these for up to two seconds.
   void start_sessions(const std::vector<SessionRequest>& requests);
   void set_membership(std::uint16_t session, int top_rank);
   void stop_session(std::uint16_t session);

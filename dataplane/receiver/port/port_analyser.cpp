@@ -108,11 +108,6 @@ unsigned PortAnalyser::poll(const dpdk::TscClock& clock) {
     one.stream = table_.find(one.frame.group, one.frame.source);
     if (one.stream != StreamTable::kNone) table_.prefetch_stream(one.stream);
   }
-  for (unsigned i = 0; i < count; ++i) {
-    const Parsed& one = parsed_[i];
-    if (one.stream == StreamTable::kNone) continue;
-    table_.prefetch_bins(one.stream, one.frame, one.arrival_ns);
-  }
   std::uint64_t data = 0;
   unsigned keep = 0;  // burst_[0 .. keep) are to be freed
   for (unsigned i = 0; i < count; ++i) {

@@ -130,7 +130,8 @@ TEST(SenderSummary, NamesWantedSentLostAndLate) {
 TEST(SenderLiveView, ShowsRatesOfTheTimeSinceTheLastTable) {
   LiveView view;
   Statistics statistics = example();
-  EXPECT_THAT(view.draw(statistics), HasSubstr("on net_null0 (link up), 0 s, wanted 1.00 k packets/s"));
+  EXPECT_THAT(view.draw(statistics),
+              HasSubstr("on net_null0 (link up), 0 s, wanted 1.00 k packets/s"));
   statistics.taken = statistics.taken + Duration::milliseconds(500);
   statistics.workers[0].sent += 7'400'000;
   statistics.workers[0].late.add_to_bin(Histogram::bin_of(1500), 1000);
