@@ -127,6 +127,7 @@ int run_receiver(const ReceiverOptions& options) {
     settings.igmp_version = options.igmp_version;
     settings.join = options.join;
     settings.any = options.any;
+    settings.vlan = options.vlan;
     settings.streams = options.streams;
     settings.capture = capture.get();
     settings.captured = [&options](std::uint32_t group) {

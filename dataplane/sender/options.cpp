@@ -35,25 +35,6 @@ A file of sessions: {"sessions": [{"session": 0, "count": 100, "scheme": "rlm", 
 A session with "port": "0000:01:00.1" is sent by that port; others go where the fewest layers are.
 )";
 
-// Parses "ID" or "ID:PRIORITY", such as "100" or "100:5".
-Vlan parse_vlan(const std::string& text) {
-  const std::size_t colon = text.find(':');
-  try {
-    const double id = parse_number(text.substr(0, colon));
-    const double priority =
-        colon == std::string::npos ? 0 : parse_number(std::string_view(text).substr(colon + 1));
-    if (id >= 1 && id <= 4094 && id == static_cast<int>(id) && priority >= 0 && priority <= 7 &&
-        priority == static_cast<int>(priority)) {
-      return {static_cast<std::uint16_t>(id), static_cast<std::uint8_t>(priority)};
-    }
-  } catch (const ConfigError&) {
-    // Not a number. The error below shows the form.
-  }
-  throw ConfigError("--vlan: '" + text +
-                    "' is not a tag; valid: 1 to 4094, or with a priority of 0 "
-                    "to 7 as in 100:5");
-}
-
 // The value of port number `port`.
 template <typename Value>
 Value of_port(const std::vector<Value>& values, std::size_t port, const Value& otherwise) {
@@ -140,7 +121,7 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
   for (const std::string& text : gateway_texts) {
     gateways.push_back(agent::parse_ipv4(text, "--gateway"));
   }
-  if (!vlan_text.empty()) vlan = parse_vlan(vlan_text);
+  if (!vlan_text.empty()) vlan = dpdk::parse_vlan(vlan_text);
   if (!ramp_text.empty()) {
     try {
       ramp = parse_duration(ramp_text);

@@ -293,7 +293,7 @@ int run_sender(const SenderOptions& options) {
   settings.session_capacity =
       std::max(options.max_sessions, static_cast<std::uint32_t>(requests.size()));
   settings.largest_frame =
-      static_cast<std::uint32_t>(needs.ip_bytes + wire::kEthernetBytes + kVlanBytes);
+      static_cast<std::uint32_t>(needs.ip_bytes + wire::kEthernetBytes + dpdk::kVlanBytes);
   settings.ramp = options.ramp;
   Sender sender(settings, sender_ports);
   Sending sending(options, sessions, std::move(requests), needs.ip_bytes, ports, loop, telemetry,
