@@ -38,12 +38,14 @@ class RingPort {
     out_ = rte_ring_create("out", 256, 0, RING_F_SP_ENQ | RING_F_SC_DEQ);
     pool_ = rte_pktmbuf_pool_create("frames", 1023, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
     static int made = 0;
-    const std::string name = "test" + std::to_string(made++);
+    const std::string name = "test" + std::to_string(made++) + "-";
     rte_ring* ins[] = {in_};
     rte_ring* outs[] = {out_};
     const int id = rte_eth_from_rings(name.c_str(), ins, 1, outs, 1, 0);
     if (pool_ == nullptr || id < 0) throw std::runtime_error("no ring device");
-    port_ = std::make_unique<dpdk::Port>(static_cast<std::uint16_t>(id), dpdk::PortNeeds{});
+    dpdk::PortNeeds needs;
+    needs.name = name;
+    port_ = std::make_unique<dpdk::Port>(static_cast<std::uint16_t>(id), needs);
   }
   ~RingPort() {
     port_.reset();
