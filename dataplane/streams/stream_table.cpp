@@ -52,6 +52,8 @@ Order StreamTable::account(std::uint32_t index, const DataFrame& frame, std::int
   const Order order = stream.sequence.arrive(frame.seq, departure);
   if (order == Order::kInOrder && stream.sequence.lost() > lost) [[unlikely]] {
     stream.last_gap_ns.store(arrival_ns, kRelaxed);
+    const std::int64_t cut = arrival_ns - stream.last_arrival_ns.load(kRelaxed);
+    if (cut > stream.longest_cut_ns.load(kRelaxed)) stream.longest_cut_ns.store(cut, kRelaxed);
   }
   if (frame.stamped) {
     if (later || !started || order == Order::kRestart) stream.last_sent = frame.sent;

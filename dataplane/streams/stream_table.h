@@ -42,7 +42,10 @@ struct alignas(64) Stream {
   Counter extent_max;
   std::atomic<std::int64_t> first_arrival_ns{0};
   std::atomic<std::int64_t> last_gap_ns{0};  // arrival of the latest packet behind a gap; 0: none
-  std::uint32_t source = 0;                  // host order
+  // The longest time between two arrivals with lost numbers in between: how long the stream was
+  // cut.
+  std::atomic<std::int64_t> longest_cut_ns{0};
+  std::uint32_t source = 0;  // host order
   std::uint32_t group = 0;
 
   DelayCounts latency() const { return {latency_bins, latency_run}; }

@@ -83,6 +83,7 @@ Json stream_json(const streams::Stream& stream) {
           {"first_ns", stream.first_arrival_ns.load()},
           {"last_ns", stream.last_arrival_ns.load()},
           {"last_gap_ns", stream.last_gap_ns.load()},
+          {"longest_cut_ns", stream.longest_cut_ns.load()},
           {"latency_min_ns", stream.latency_min_ns.load()},
           {"latency_max_ns", stream.latency_max_ns.load()},
           {"latency_sum_ns", stream.latency_sum_ns.load()}};

@@ -139,6 +139,7 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
         "mixed",
         "frame-loss",
         "recovery",
+        "reset",
         "join-delay",
         "leave-delay",
     )
@@ -166,6 +167,10 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
     # What does not leave in half a second, nor waits, is lost; relieved, nothing more is.
     assert row[3] >= (row[1] - rate) / 2 - 15, row
     assert row[4] == "nothing was lost" if row[3] == 0 else 0 <= row[4] <= 600, row
+    (row,) = by_name["Reset"]["rows"]
+    # What is due while the switch is gone is lost, and little else.
+    assert 50 < row[3] < 19_000, row
+    assert row[4] >= 0.95 * row[3] - 1e3 * 12 / row[1], row
     joins = by_name["Group join delay"]
     assert {row[0] for row in joins["rows"]} == {"A", "B"}
     # The whole change, from report to tree, was seen for every group. A leave may take less than

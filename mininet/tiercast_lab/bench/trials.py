@@ -35,6 +35,7 @@ class Plan:
     max_rate: float = 2e7  # frames/s
     joins: int = 5  # repetitions of a delay of joins and leaves
     latency_trials: int = 1  # RFC 2544 section 26.2: at least 20
+    reset_s: float = 60.0  # of the trial in which the device is reset
 
     def passes(self, trial: Trial) -> bool:
         late_s = self.late_s
@@ -111,13 +112,15 @@ class Bench:
         plan: Plan,
         alive: Callable[[], None] = lambda: None,
         say: Callable[[str], None] = lambda text: None,
+        reset: Callable[[], None] | None = None,
     ) -> None:
         """The first port sends. `alive` raises an error if the device has gone; `say` tells the
-        user what goes on."""
+        user what goes on; `reset` resets the device (None: nobody can)."""
         self.tester, self.ports, self.device, self.plan = tester, ports, device, plan
         self.receivers = list(range(1, len(ports)))
         self.say = say
         self._alive = alive
+        self.reset = reset
         self._first = device.groups.first
 
     def groups(self, count: int, first: int = 0) -> dict[str, Any]:

@@ -109,6 +109,7 @@ def bench(
                 tries=tries or (2 if one.embedded else 1),
                 joins=3 if quick else 10,
                 latency_trials=1 if quick else 20,
+                reset_s=20.0 if quick else 60.0,
             )  # fmt: skip
             suite = suites.run(
                 one, name, plan, only or [], interrupt,

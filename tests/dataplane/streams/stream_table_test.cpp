@@ -122,6 +122,10 @@ TEST(StreamTable, CountsMarksAndExtents) {
   EXPECT_EQ(table[0].extents.get(), 2u);
   EXPECT_EQ(table[0].sequence.restarts(), 0u);
   EXPECT_EQ(table[0].last_gap_ns.load(), 1'000'000 + 7 * 1000);  // 7 came before 6
+  EXPECT_EQ(table[0].longest_cut_ns.load(), 1000);
+  table.account(0, packet(8, 8000, now + 5000), now + 5000);  // late, but none is missing
+  table.account(0, packet(12, 12'000, now + 8000), now + 8000);
+  EXPECT_EQ(table[0].longest_cut_ns.load(), 3000);
 }
 
 TEST(StreamTable, ARestartedSenderIsKnownByItsTimeUnlessItRepeatsPackets) {
