@@ -112,8 +112,8 @@ def run(command: list[str], far_end: dict[str, object] | None = None) -> str:
 
 def eal(device: str | None, cpus: str = str(SENDER_CPU), memory_mb: int = 256) -> list[str]:
     given = [f"--vdev={device}"] if device else []
-    return ["--lcores" if "@" in cpus else "-l", cpus, "--no-pci", "--no-huge", "--no-shconf", "--no-telemetry",
-            "--log-level=error", "-m", str(memory_mb), *given]  # fmt: skip
+    return ["--lcores" if "@" in cpus else "-l", cpus, "--no-pci", "--no-huge", "--no-shconf",
+            "--no-telemetry", "--log-level=error", "-m", str(memory_mb), *given]  # fmt: skip
 
 
 def ip_bytes(size: int) -> int:
@@ -714,9 +714,9 @@ def table(results: dict[str, Any]) -> str:
         lines.append(f"  {row['size']:>5} B {row['device']:>9} {row['layers']:>7} layers "
                      f"{row['packets_per_s'] / 1e6:8.2f} M")  # fmt: skip
     for row in results.get("two_cores", []):
-        each_one = (row["one"]["packets_per_s"] + row["other"]["packets_per_s"]) / 2
-        lines.append(f"  {row['layers']:>7} layers on net_null: one core {each_one / 1e6:.2f} M, "
-                     f"two {row['two']['packets_per_s'] / 1e6:.2f} M: x {row['ratio']:.2f}")  # fmt: skip
+        one, other, two = (row[name]["packets_per_s"] / 1e6 for name in ("one", "other", "two"))
+        lines.append(f"  {row['layers']:>7} layers on net_null: one core {(one + other) / 2:.2f} M, "
+                     f"two {two:.2f} M: x {row['ratio']:.2f}")  # fmt: skip
     lines.append("gap error, ns             bare p50    p99   p99.9   sender p50    p99   p99.9")
     for row in results.get("gaps", []):
         columns = "".join(f"{row[name][quantile]:10.0f}" for name in ("bare_loop", "sender")

@@ -135,6 +135,7 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
     device = "{embedded: tiercast-switch, port_rate: 2Mbit/s, queue: 10p, groups: {count: 4}}"
     tests = (
         "throughput",
+        "bidirectional",
         "aggregated",
         "mixed",
         "frame-loss",
@@ -156,6 +157,9 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
         (row,) = by_name[name]["rows"]
         assert 0.9 * rate <= row[column] <= rate + waiting, row
         assert "device" in row
+    # Each port has its own rate: both directions at once have twice that of one.
+    (row,) = by_name["Bidirectional throughput"]["rows"]
+    assert 0.85 * rate <= row[1] <= rate + waiting and row[2] == 2 * row[1], row
     for row in by_name["Mixed class throughput"]["rows"]:
         # The second port gets both classes: it is the bottleneck, whatever the share.
         assert 0.85 * rate <= row[2] <= rate + 1.2 * waiting, row

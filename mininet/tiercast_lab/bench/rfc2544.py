@@ -40,6 +40,24 @@ class Rfc2544:
             details={str(size): _trials(found) for size, found in self.throughputs.items()},
         )  # fmt: skip
 
+    def bidirectional(self) -> Outcome:
+        back = {"from": 1, "to": [self.bench.host(0, sender=1)]}
+        rows, curve = [], []
+        for size in self.bench.plan.sizes:
+            found = self.bench.search(size, lambda rate, size=size: self.bench.trial(  # type: ignore[misc]
+                size, rate, [self.bench.host(1)], lambda sent: {1: sent}, back=back))  # fmt: skip
+            rows.append([size, found.rate, 2 * found.rate, found.limit, len(found.trials)])
+            curve.append((float(size), 2 * found.rate))
+        return Outcome(
+            "Bidirectional throughput", "RFC 2544, 26.1 with 14",
+            ["frame, bytes", "each direction, frames/s", "both, frames/s", "limited by", "trials"],
+            rows, keys=1, figure=2,
+            notes=["Both ports send at the same rate at the same time; a trial fails if either "
+                   "direction does."],
+            plots=[Plot("Bidirectional throughput", "frame, bytes", "both, frames/s",
+                        [Curve("measured", curve)])],
+        )  # fmt: skip
+
     def latency(self) -> Outcome:
         rows = []
         for size in self.bench.plan.sizes:
@@ -197,7 +215,6 @@ class Rfc2544:
 
 
 NOT_MEASURED = [
-    NotMeasured("Bidirectional traffic", "RFC 2544, 14", "one port of the tester sends"),
     NotMeasured("Modifiers: broadcast, management, filters", "RFC 2544, 11",
                 "they are the device's set-up; run again with each"),
     NotMeasured("Random addresses", "RFC 2544, 12", "frames go to the second port's address"),

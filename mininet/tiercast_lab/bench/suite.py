@@ -21,7 +21,9 @@ from tiercast_lab.bench.rfc3918 import Rfc3918
 from tiercast_lab.bench.tester import CabledPort, Tester
 from tiercast_lab.bench.trials import Bench, Plan, Unsettled
 
-UNICAST_TESTS = ("throughput", "latency", "frame-loss", "back-to-back", "recovery", "reset")
+UNICAST_TESTS = (
+    "throughput", "bidirectional", "latency", "frame-loss", "back-to-back", "recovery", "reset",
+)  # fmt: skip
 MULTICAST_TESTS = (
     "aggregated", "mixed", "scaled", "multicast-latency", "burdened-latency", "join-delay",
     "leave-delay", "burdened-join", "capacity",
@@ -75,6 +77,7 @@ def run(
         unicast, multicast = Rfc2544(bench), Rfc3918(bench)
         tests: dict[str, Callable[[], Outcome]] = {
             "throughput": unicast.throughput,
+            "bidirectional": unicast.bidirectional,
             "latency": unicast.latency,
             "frame-loss": unicast.frame_loss,
             "back-to-back": unicast.back_to_back,

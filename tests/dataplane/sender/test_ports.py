@@ -1,5 +1,5 @@
-"""tiercast-send with several ports and lcores: which port each packet leaves by, and exact accounts.
-The devices are capture files, so nothing depends on the machine's speed."""
+"""tiercast-send with several ports and lcores: which port each packet leaves by, and exact
+accounts. The devices are capture files, so nothing depends on the machine's speed."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ def send(tmp_path: Path, devices: list[str], workers: int, sessions: list, *more
     file, trace = tmp_path / "sessions.json", tmp_path / "t.jsonl"
     file.write_text(json.dumps({"sessions": sessions}))
     trace.unlink(missing_ok=True)
+    addresses = ADDRESSES[: len(devices)]
     return run([str(SENDER), lcores(workers), *(f"--vdev={device}" for device in devices), *MEMORY,
-                "--", f"--sessions={file}", f"--trace={trace}", "--address", *ADDRESSES[: len(devices)],
-                *more], trace)  # fmt: skip
+                "--", f"--sessions={file}", f"--trace={trace}", "--address", *addresses, *more],
+               trace)  # fmt: skip
 
 
 def test_each_session_leaves_by_its_port_and_is_counted_there(tmp_path: Path) -> None:
