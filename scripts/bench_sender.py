@@ -715,7 +715,8 @@ def table(results: dict[str, Any]) -> str:
                      f"{row['packets_per_s'] / 1e6:8.2f} M")  # fmt: skip
     for row in results.get("two_cores", []):
         one, other, two = (row[name]["packets_per_s"] / 1e6 for name in ("one", "other", "two"))
-        lines.append(f"  {row['layers']:>7} layers on net_null: one core {(one + other) / 2:.2f} M, "
+        lines.append(f"  {row['layers']:>7} layers on net_null: one core "
+                     f"{(one + other) / 2:.2f} M, "
                      f"two {two:.2f} M: x {row['ratio']:.2f}")  # fmt: skip
     lines.append("gap error, ns             bare p50    p99   p99.9   sender p50    p99   p99.9")
     for row in results.get("gaps", []):
