@@ -112,8 +112,8 @@ def run(command: list[str], far_end: dict[str, object] | None = None) -> str:
 
 def eal(device: str | None, cpus: str = str(SENDER_CPU), memory_mb: int = 256) -> list[str]:
     given = [f"--vdev={device}"] if device else []
-    return ["-l", cpus, "--no-pci", "--no-huge", "--no-shconf", "--no-telemetry",
-            "--log-level=error", "-m", str(memory_mb), *given]  # fmt: skip
+    return ["--lcores" if "@" in cpus else "-l", cpus, "--no-pci", "--no-huge", "--no-shconf",
+            "--no-telemetry", "--log-level=error", "-m", str(memory_mb), *given]  # fmt: skip
 
 
 def ip_bytes(size: int) -> int:
@@ -271,22 +271,30 @@ def send(
         workers, late = records(folder, "worker"), records(folder, "pacer.final")[-1]
         layers = records(folder, "layer")
         feedback = records(folder, "feedback")[-1]
-    first, last = workers[0], workers[-2] if len(workers) > 2 else workers[-1]
+    of_lcores: dict[float, list[dict[str, float]]] = {}
+    for one in workers:
+        of_lcores.setdefault(one["lcore"], []).append(one)
+    windows = [(own[0], own[-2] if len(own) > 2 else own[-1]) for own in of_lcores.values()]
+    first, last = windows[0]
     elapsed = (last["time_ns"] - first["time_ns"]) / 1e9
+
+    def counted(name: str) -> float:
+        return sum(end[name] - begin[name] for begin, end in windows)
+
+    total = sum(own[-1]["sent_packets"] for own in of_lcores.values())
     if any(r["generated_packets"] != r["sent_packets"] + r["dropped_packets"] for r in layers):
         raise SystemExit(f"bench-sender: {load}: counts of a layer are not exact")
-    if sum(r["sent_packets"] for r in layers) != workers[-1]["sent_packets"]:
+    if sum(r["sent_packets"] for r in layers) != total:
         raise SystemExit(f"bench-sender: {load}: layers and workers do not agree")
     return {
-        "packets_per_s": (last["sent_packets"] - first["sent_packets"]) / elapsed,
-        "dropped": last["dropped_packets"] - first["dropped_packets"],
-        "given_up": last["given_up_packets"] - first["given_up_packets"],
+        "packets_per_s": counted("sent_packets") / elapsed,
+        "dropped": counted("dropped_packets"), "given_up": counted("given_up_packets"),
         "late_p50_ns": late["late_p50_us"] * 1000, "late_p99_ns": late["late_p99_us"] * 1000,
         "late_p999_ns": late["late_p999_us"] * 1000, "late_max_ns": late["late_max_us"] * 1000,
         "feedback_accepted": feedback["accepted"], "feedback_refused": feedback["refused"],
         "feedback_malformed": feedback["malformed"], "feedback_foreign": feedback["foreign"],
         "feedback_received": feedback["received"], "feedback_ring_full": feedback["ring_full"],
-        "total_packets": workers[-1]["sent_packets"],
+        "total_packets": total,
     }  # fmt: skip
 
 
@@ -299,6 +307,28 @@ def throughput(plan: Plan, layers: int, size: int) -> dict[str, Any]:
     figures = medians([send(NULL, Load(layers, OVERLOAD, size), plan.seconds)
                        for _ in range(plan.repeat)])  # fmt: skip
     return {"device": "net_null", "layers": layers, "size": size, **figures}
+
+
+# A main lcore that sleeps beside a worker on the same CPU; and a worker on each CPU.
+ONE_WORKER = (f"0@{SENDER_CPU},1@{SENDER_CPU}", f"0@{OTHER_CPU},1@{OTHER_CPU}")
+TWO_WORKERS = f"0@{OTHER_CPU},1@{OTHER_CPU},2@{SENDER_CPU}"
+
+
+def two_cores(plan: Plan, layers: int) -> dict[str, Any]:
+    """What two workers send beside what one does, on either CPU, in turns: a turn's ratio is to the
+    mean of its two runs of one worker."""
+    load, both = Load(layers, OVERLOAD, 64), Load(layers, 2 * OVERLOAD, 64)
+    runs = in_turns(
+        2 * plan.repeat - 1,
+        one=lambda: send(NULL, load, plan.seconds, cpus=ONE_WORKER[0]),
+        two=lambda: send(NULL, both, plan.seconds, cpus=TWO_WORKERS),
+        other=lambda: send(NULL, load, plan.seconds, cpus=ONE_WORKER[1]),
+    )
+    ratios = [
+        2 * two["packets_per_s"] / (a["packets_per_s"] + b["packets_per_s"])
+        for a, two, b in zip(*(runs[name]["runs"] for name in ("one", "two", "other")), strict=True)
+    ]
+    return {"layers": layers, **runs, "ratio": statistics.median(ratios), "ratios": ratios}
 
 
 def ring_throughput(plan: Plan, layers: int) -> dict[str, Any]:
@@ -644,6 +674,9 @@ def goals(results: dict[str, Any]) -> list[dict[str, Any]]:
             measured = reached[layers, 64]
             judge(f"{wanted / 1e6:g} M packets/s of 64 bytes, paced, over {layers:,} layers",
                   measured, measured >= wanted)  # fmt: skip
+    for row in results.get("two_cores", []):
+        judge(f"two cores, {row['layers']:,} layers: at least 1.9 times one core's packets/s",
+              row["ratio"], row["ratio"] >= 1.9)  # fmt: skip
     for row in results.get("gaps", []):
         judge(f"gap error p99 at {row['rate']:,.0f} packets/s at most 1.5 times the bare loop's",
               row["p99_ratio"], row["p99_ratio"] <= 1.5)  # fmt: skip
@@ -680,6 +713,11 @@ def table(results: dict[str, Any]) -> str:
     for row in [*results.get("throughput", []), *results.get("ring_throughput", [])]:
         lines.append(f"  {row['size']:>5} B {row['device']:>9} {row['layers']:>7} layers "
                      f"{row['packets_per_s'] / 1e6:8.2f} M")  # fmt: skip
+    for row in results.get("two_cores", []):
+        one, other, two = (row[name]["packets_per_s"] / 1e6 for name in ("one", "other", "two"))
+        lines.append(f"  {row['layers']:>7} layers on net_null: one core "
+                     f"{(one + other) / 2:.2f} M, "
+                     f"two {two:.2f} M: x {row['ratio']:.2f}")  # fmt: skip
     lines.append("gap error, ns             bare p50    p99   p99.9   sender p50    p99   p99.9")
     for row in results.get("gaps", []):
         columns = "".join(f"{row[name][quantile]:10.0f}" for name in ("bare_loop", "sender")
@@ -732,6 +770,10 @@ PARTS: dict[str, Callable[[Plan], Any]] = {
         for row in each(partial(throughput, size=size), plan, f"{{:,}} layers of {size} bytes",
                         plan.layers)
     ],
+    "two_cores": lambda plan: each(
+        two_cores, plan, "two cores, {:,} layers",
+        [layers for layers in plan.layers if layers in (1000, 100_000)],
+    ),
     "ring_throughput": lambda plan: each(
         ring_throughput, plan, "{:,} layers into a ring",
         [layers for layers in plan.layers if layers in (8, 1000, 100_000)],

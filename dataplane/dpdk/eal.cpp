@@ -225,16 +225,6 @@ std::uint16_t Eal::device(const std::string& name) const {
                                 fmt::join(names, ", ")));
 }
 
-std::uint16_t Eal::only_device() const {
-  const unsigned found = rte_eth_dev_count_avail();
-  if (found != 1) {
-    throw ConfigError(fmt::format(
-        "the EAL arguments '{}' give {} usable devices instead of one{}\n{}", given_, found,
-        found == 0 ? " (missing, busy, or not permitted)" : "", device_choices()));
-  }
-  return devices().front();
-}
-
 std::vector<unsigned> Eal::worker_lcores() {
   std::vector<unsigned> lcores;
   unsigned lcore;

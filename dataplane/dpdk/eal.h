@@ -21,8 +21,6 @@ class Eal {
   std::vector<std::uint16_t> devices() const;
   // By the name that DPDK gives it, such as "net_af_packet0". ConfigError: there is none.
   std::uint16_t device(const std::string& name) const;
-  // ConfigError: there is not exactly one.
-  std::uint16_t only_device() const;
 
   // The lcores that run workers: all but the main one, or the main one if it is the only one.
   static std::vector<unsigned> worker_lcores();

@@ -96,7 +96,7 @@ std::optional<int> ReceiverOptions::parse(const std::vector<std::string>& argume
   app.footer(kExamples);
   app.set_version_flag("--version",
                        std::string("tiercast-recv " TIERCAST_VERSION " (") + rte_version() + ")");
-  std::string address_text, source_text, duration_text;
+  std::string address_text, source_text, duration_text, vlan_text;
   std::vector<std::string> sessions, groups, pcap_sessions;
   app.add_option("--address", address_text,
                  "IPv4 address that joins groups and answers ARP and echo requests");
@@ -121,6 +121,8 @@ std::optional<int> ReceiverOptions::parse(const std::vector<std::string>& argume
   app.add_option("--packet-size", packet_size, "IP bytes of the largest packet that may arrive")
       ->check(CLI::Range(46, 9216))
       ->capture_default_str();
+  app.add_option("--vlan", vlan_text, "VLAN tag of all frames; those of others are foreign")
+      ->type_name("ID[:PRIORITY]");
   app.add_option("--json", json, "write everything that was counted to this file, at the end")
       ->type_name("FILE");
   app.add_option("--metrics", metrics,
@@ -163,6 +165,7 @@ std::optional<int> ReceiverOptions::parse(const std::vector<std::string>& argume
   }
   std::sort(pcap_groups.begin(), pcap_groups.end());
   if (!pcap_groups.empty() && pcap.empty()) throw ConfigError("--pcap-session needs --pcap");
+  if (!vlan_text.empty()) vlan = dpdk::parse_vlan(vlan_text);
   if (!duration_text.empty()) {
     try {
       duration = parse_duration(duration_text);

@@ -20,7 +20,8 @@ struct ReceiverOptions {
   std::uint32_t streams = 0;  // for each port
   Duration duration = Duration::infinite();
   bool poll = false;
-  std::uint32_t packet_size = 1500;        // IP bytes, of the largest packet
+  std::uint32_t packet_size = 1500;  // IP bytes, of the largest packet
+  std::optional<dpdk::Vlan> vlan;
   std::string json, metrics, pcap;         // "": none
   std::vector<std::uint32_t> pcap_groups;  // sorted; empty: all
   std::string ready;                       // file that is created once all ports receive; "": none

@@ -35,20 +35,21 @@ constexpr int kWaitMs = 10;
 // Frames that are in the ring when the end comes still count.
 constexpr unsigned kLastPolls = dpdk::Port::kLastPolls;
 
-// Receives on all ports until `stop`; then leaves, and takes what has already arrived.
+// Receives on some ports until `stop`; then leaves, and takes what has already arrived.
 class Receiving {
  public:
-  Receiving(Ports& ports, bool poll) : ports_(ports), poll_(poll) {
-    for (const auto& port : ports) {
+  Receiving(std::vector<PortAnalyser*> ports, bool poll) : ports_(std::move(ports)), poll_(poll) {
+    for (const PortAnalyser* const port : ports_) {
       const int descriptor = port->port().receive_descriptor();
       if (descriptor >= 0) descriptors_.push_back({descriptor, POLLIN, 0});
     }
   }
 
-  void run(const std::atomic<bool>& stop, std::atomic<bool>& ready) {
+  // Counts down `unready` once all its ports receive.
+  void run(const std::atomic<bool>& stop, std::atomic<std::size_t>& unready) {
     dpdk::TscClock clock;
-    for (const auto& port : ports_) port->start(clock.now());
-    ready.store(true, std::memory_order_release);
+    for (PortAnalyser* const port : ports_) port->start(clock.now());
+    unready.fetch_sub(1, std::memory_order_release);
     Time next_sync = clock.now() + kSecond;
     while (!stop.load(std::memory_order_relaxed)) {
       if (take(clock) == 0 && !poll_) rest();
@@ -57,11 +58,11 @@ class Receiving {
         if (const Time now = clock.now(); now >= next_sync) {
           next_sync = now + kSecond;
           clock.sync();
-          for (const auto& port : ports_) port->sync_clock(now);
+          for (PortAnalyser* const port : ports_) port->sync_clock(now);
         }
       }
     }
-    for (const auto& port : ports_) port->leave_all(clock.now());
+    for (PortAnalyser* const port : ports_) port->leave_all(clock.now());
     for (unsigned i = 0; i < kLastPolls && (take(clock) > 0 || i == 0); ++i) {
     }
   }
@@ -71,7 +72,7 @@ class Receiving {
 
   unsigned take(const dpdk::TscClock& clock) {
     unsigned taken = 0;
-    for (const auto& port : ports_) taken += port->poll(clock);
+    for (PortAnalyser* const port : ports_) taken += port->poll(clock);
     return taken;
   }
 
@@ -83,7 +84,7 @@ class Receiving {
     }
   }
 
-  Ports& ports_;
+  const std::vector<PortAnalyser*> ports_;
   const bool poll_;
   std::vector<pollfd> descriptors_;
   std::uint64_t turns_ = 0;
@@ -127,6 +128,7 @@ int run_receiver(const ReceiverOptions& options) {
     settings.igmp_version = options.igmp_version;
     settings.join = options.join;
     settings.any = options.any;
+    settings.vlan = options.vlan;
     settings.streams = options.streams;
     settings.capture = capture.get();
     settings.captured = [&options](std::uint32_t group) {
@@ -140,13 +142,23 @@ int run_receiver(const ReceiverOptions& options) {
     metrics.emplace(options.metrics, [&ports] { return metric_families(ports); });
   }
 
-  std::atomic<bool> stop{false}, ready{false};
-  std::thread thread([&] {
-    pin_to(dpdk::Eal::worker_lcores().front());
-    rte_thread_register();  // gives the thread its own cache of buffers
-    Receiving(ports, options.poll).run(stop, ready);
-    rte_thread_unregister();
-  });
+  std::vector<unsigned> lcores = dpdk::Eal::worker_lcores();
+  lcores.resize(std::min(lcores.size(), ports.size()));
+  std::atomic<bool> stop{false};
+  std::atomic<std::size_t> unready{lcores.size()};
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < lcores.size(); ++i) {
+    std::vector<PortAnalyser*> own;
+    for (std::size_t port = i; port < ports.size(); port += lcores.size()) {
+      own.push_back(ports[port].get());
+    }
+    threads.emplace_back([&, lcore = lcores[i], own] {
+      pin_to(lcore);
+      rte_thread_register();  // gives the thread its own cache of buffers
+      Receiving(own, options.poll).run(stop, unready);
+      rte_thread_unregister();
+    });
+  }
   sched_setaffinity(0, sizeof cpus, &cpus);
   const Time begin = agent::monotonic_now();
   const Time end = begin + options.duration;
@@ -157,7 +169,7 @@ int run_receiver(const ReceiverOptions& options) {
   bool told = options.ready.empty();
   Time next = begin;
   for (Time now = begin; !ended && now < end; now = agent::monotonic_now()) {
-    if (!told && ready.load(std::memory_order_acquire)) {
+    if (!told && unready.load(std::memory_order_acquire) == 0) {
       dpdk::OutputFile("--ready", options.ready).close();
       told = true;
     }
@@ -169,7 +181,7 @@ int run_receiver(const ReceiverOptions& options) {
     loop.wait(std::min(look, end));
   }
   stop.store(true);
-  thread.join();
+  for (std::thread& thread : threads) thread.join();
   const double seconds = (agent::monotonic_now() - begin).seconds();
   metrics.reset();
   fmt::print("{}", summary(ports, seconds));

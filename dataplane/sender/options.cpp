@@ -1,5 +1,6 @@
 #include "dataplane/sender/options.h"
 
+#include <fmt/format.h>
 #include <rte_version.h>
 
 #include <CLI/CLI.hpp>
@@ -12,7 +13,7 @@ namespace {
 
 constexpr const char* kDescription =
     "Sends the layers of multicast sessions, each at the rate that its congestion control sets, on "
-    "one DPDK port.\nCommand line: tiercast-send EAL-ARGUMENTS -- OPTIONS";
+    "any number of DPDK ports.\nCommand line: tiercast-send EAL-ARGUMENTS -- OPTIONS";
 
 constexpr const char* kExamples = R"(Examples:
   in a lab, on a veth, without huge pages:
@@ -24,29 +25,21 @@ constexpr const char* kExamples = R"(Examples:
   the sessions of a file at line rate, sent by core 1, their feedback taken by core 0:
     tiercast-send -l 0,1 -a 0000:01:00.0 -- --address 10.0.0.2 --gateway 10.0.0.1 --poll \
       --sessions sessions.json
+  the same over two ports, each with a core of its own:
+    tiercast-send -l 0-2 -a 0000:01:00.0 -a 0000:01:00.1 -- --address 10.0.0.2 10.0.1.2 \
+      --gateway 10.0.0.1 10.0.1.1 --poll --sessions sessions.json
   the schedule of one second of them, without a device, into plan.pcap and plan.json:
     tiercast-send -- --address 10.0.0.2 --sessions sessions.json --duration 1s --dry-run plan
 A file of sessions: {"sessions": [{"session": 0, "count": 100, "scheme": "rlm", "layers": 8,
   "packet_size": 1000, "parameters": {"rlm.base_rate": "1Mbit/s"}}, {"session": 100}]}
+A session with "port": "0000:01:00.1" is sent by that port; others go where the fewest layers are.
 )";
 
-// Parses "ID" or "ID:PRIORITY", such as "100" or "100:5".
-Vlan parse_vlan(const std::string& text) {
-  const std::size_t colon = text.find(':');
-  try {
-    const double id = parse_number(text.substr(0, colon));
-    const double priority =
-        colon == std::string::npos ? 0 : parse_number(std::string_view(text).substr(colon + 1));
-    if (id >= 1 && id <= 4094 && id == static_cast<int>(id) && priority >= 0 && priority <= 7 &&
-        priority == static_cast<int>(priority)) {
-      return {static_cast<std::uint16_t>(id), static_cast<std::uint8_t>(priority)};
-    }
-  } catch (const ConfigError&) {
-    // Not a number. The error below shows the form.
-  }
-  throw ConfigError("--vlan: '" + text +
-                    "' is not a tag; valid: 1 to 4094, or with a priority of 0 "
-                    "to 7 as in 100:5");
+// The value of port number `port`.
+template <typename Value>
+Value of_port(const std::vector<Value>& values, std::size_t port, const Value& otherwise) {
+  if (values.empty()) return otherwise;
+  return values.size() == 1 ? values.front() : values.at(port);
 }
 
 }  // namespace
@@ -68,19 +61,18 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
   agent.name = "sender";
   agent.realtime = 1;
   agent.add_to(app);
-  std::string address_text;
-  std::string mac_text;
-  std::string gateway_text = "ff:ff:ff:ff:ff:ff";
-  app.add_option("--address", address_text, "IPv4 address to send from and to answer for")
+  std::vector<std::string> address_texts, mac_texts, gateway_mac_texts, gateway_texts;
+  app.add_option("--address", address_texts,
+                 "IPv4 address to send from and to answer for; with several ports one for all, or "
+                 "one each, as with the next three")
       ->required();
-  app.add_option("--mac", mac_text, "MAC address to send from; by default the device's");
-  app.add_option("--gateway-mac", gateway_text, "MAC address of the next hop of unicast messages")
-      ->capture_default_str();
+  app.add_option("--mac", mac_texts, "MAC address to send from; by default the device's");
+  app.add_option("--gateway-mac", gateway_mac_texts,
+                 "MAC address of the next hop of unicast messages [ff:ff:ff:ff:ff:ff]");
   app.add_option("--input", input,
                  "file to transfer to every receiver, by a reliable scheme (rla, mdpcc)")
       ->check(CLI::ExistingFile);
-  std::string own_gateway;
-  app.add_option("--gateway", own_gateway,
+  app.add_option("--gateway", gateway_texts,
                  "IPv4 address of that next hop; ARP finds its MAC address");
   app.add_flag("--poll", poll, "never sleep between departures: for NICs and benchmarks");
   app.add_option(
@@ -116,14 +108,20 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
         "'tiercast-send --vdev=net_af_packet0,iface=NAME -- --address 10.0.0.2'");
   }
   scheme = &agent.check();
-  address = agent::parse_ipv4(address_text, "--address");
-  if (agent::is_multicast(address)) {
-    throw ConfigError("--address: " + address_text + " is a multicast address; give a host's");
+  for (const std::string& text : address_texts) {
+    addresses.push_back(agent::parse_ipv4(text, "--address"));
+    if (agent::is_multicast(addresses.back())) {
+      throw ConfigError("--address: " + text + " is a multicast address; give a host's");
+    }
   }
-  if (!mac_text.empty()) mac = agent::parse_mac(mac_text, "--mac");
-  gateway_mac = agent::parse_mac(gateway_text, "--gateway-mac");
-  if (!own_gateway.empty()) gateway = agent::parse_ipv4(own_gateway, "--gateway");
-  if (!vlan_text.empty()) vlan = parse_vlan(vlan_text);
+  for (const std::string& text : mac_texts) macs.push_back(agent::parse_mac(text, "--mac"));
+  for (const std::string& text : gateway_mac_texts) {
+    gateway_macs.push_back(agent::parse_mac(text, "--gateway-mac"));
+  }
+  for (const std::string& text : gateway_texts) {
+    gateways.push_back(agent::parse_ipv4(text, "--gateway"));
+  }
+  if (!vlan_text.empty()) vlan = dpdk::parse_vlan(vlan_text);
   if (!ramp_text.empty()) {
     try {
       ramp = parse_duration(ramp_text);
@@ -139,6 +137,30 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
     throw ConfigError("--dry-run needs --duration, the length of the schedule, such as 1s");
   }
   return std::nullopt;
+}
+
+void SenderOptions::check_ports(std::size_t ports) const {
+  const auto check = [ports](const char* option, std::size_t values) {
+    if (values <= 1 || values == ports) return;
+    throw ConfigError(fmt::format("{}: {} values for {} port{}; valid: one for all{}", option,
+                                  values, ports, ports == 1 ? "" : "s",
+                                  ports == 1 ? "" : ", or one for each"));
+  };
+  check("--address", addresses.size());
+  check("--mac", macs.size());
+  check("--gateway-mac", gateway_macs.size());
+  check("--gateway", gateways.size());
+}
+
+SenderAddresses SenderOptions::addresses_of(std::size_t port,
+                                            const agent::MacAddress& device) const {
+  constexpr auto kAll = std::byte{0xff};
+  SenderAddresses out;
+  out.own = {of_port(macs, port, device), of_port(addresses, port, 0u)};
+  out.gateway = of_port(gateway_macs, port, {kAll, kAll, kAll, kAll, kAll, kAll});
+  out.gateway_ip = of_port(gateways, port, 0u);
+  out.vlan = vlan;
+  return out;
 }
 
 }  // namespace tiercast::sender

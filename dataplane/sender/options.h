@@ -16,11 +16,12 @@ struct SenderOptions {
   agent::AgentOptions agent;
   const Scheme* scheme = nullptr;
   std::vector<std::string> eal_arguments;
-  std::uint32_t address = 0;             // the sender's, host order
-  std::optional<agent::MacAddress> mac;  // none: that of the device
-  agent::MacAddress gateway_mac{};
-  std::uint32_t gateway = 0;  // its IPv4 address, to be resolved by ARP; 0: gateway_mac is given
-  std::string input;          // file that a reliable scheme transfers; "": an endless stream
+  // Of these, one is for all ports, several are for each port in turn.
+  std::vector<std::uint32_t> addresses;  // the sender's, host order
+  std::vector<agent::MacAddress> macs;   // none: those of the devices
+  std::vector<agent::MacAddress> gateway_macs;
+  std::vector<std::uint32_t> gateways;  // to be resolved by ARP; none: gateway_macs are given
+  std::string input;  // file that a reliable scheme transfers; "": an endless stream
 
   bool poll = false;               // never sleeps
   std::string sessions;            // file with a SessionList; "": only the session of `agent`
@@ -38,6 +39,11 @@ struct SenderOptions {
   // its exit status (--help, --version, or an error was printed). ConfigError names the option, its
   // value and the choices.
   std::optional<int> parse(const std::vector<std::string>& arguments);
+
+  // ConfigError: an option has more values than one, but not one for each of `ports` ports.
+  void check_ports(std::size_t ports) const;
+  // What port number `port` writes into its packets; `device`: its own MAC address.
+  SenderAddresses addresses_of(std::size_t port, const agent::MacAddress& device) const;
 };
 
 }  // namespace tiercast::sender

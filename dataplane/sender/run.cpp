@@ -72,15 +72,6 @@ std::vector<SessionRequest> requests_of(const v1::SessionList& list) {
   return requests;
 }
 
-SenderAddresses addresses_of(const SenderOptions& options, const agent::MacAddress& device) {
-  SenderAddresses addresses;
-  addresses.own = {options.mac.value_or(device), options.address};
-  addresses.gateway = options.gateway_mac;
-  addresses.gateway_ip = options.gateway;
-  addresses.vlan = options.vlan;
-  return addresses;
-}
-
 // The EAL pins this thread to its first core. This thread and those that it starts (gRPC, HTTP) may
 // run for milliseconds at a time, so they get the CPUs of `cpus` that run no worker, if there are
 // any.
@@ -107,22 +98,24 @@ class Sending final : public agent::Activity {
  public:
   // All references must outlive the object.
   Sending(const SenderOptions& options, const v1::SessionList& sessions,
-          std::vector<SessionRequest> requests, std::uint32_t largest_packet, Port& port,
-          agent::EventLoop& loop, agent::Telemetry& telemetry, Sender& sender)
+          std::vector<SessionRequest> requests, std::uint32_t largest_packet,
+          const std::vector<std::unique_ptr<Port>>& ports, agent::EventLoop& loop,
+          agent::Telemetry& telemetry, Sender& sender)
       : options_(options),
         requests_(std::move(requests)),
-        port_(port),
         telemetry_(telemetry),
         sender_(sender),
         session_records_(telemetry),
         worker_records_(options.agent.name, telemetry),
-        link_(port, loop,
-              [this](bool up) {
-                sender_.set_link(up);
-                if (!options_.many()) return;
-                telemetry_.record(agent::monotonic_now(), "link", {{"up", up ? 1.0 : 0.0}});
-              }),
         service_(sender, sessions, largest_packet) {
+    for (std::size_t i = 0; i < ports.size(); ++i) {
+      links_.push_back(std::make_unique<LinkWatch>(*ports[i], loop, [this, i](bool up) {
+        sender_.set_link(i, up);
+        if (!options_.many()) return;
+        telemetry_.record(agent::monotonic_now(), "link",
+                          {{"port", static_cast<double>(i)}, {"up", up ? 1.0 : 0.0}});
+      }));
+    }
     if (options.agent.lab.empty()) return;
     // Nobody subscribes until the lab says so. ARP is answered even before Start.
     requests_.front().top_rank = top_rank_ = -1;
@@ -145,7 +138,7 @@ class Sending final : public agent::Activity {
       }
     }
     if (options_.many() && isatty(STDOUT_FILENO) == 1 && options_.agent.trace != "-") {
-      view_.emplace(port_.driver());
+      view_.emplace();
     }
     next_tend_ = now + kTendInterval;
     began_ = now;
@@ -160,7 +153,7 @@ class Sending final : public agent::Activity {
   void run(Time now) override {
     if (now < next_tend_) return;
     sender_.tend(&telemetry_);
-    link_.poll();
+    for (const auto& link : links_) link->poll();
     while (next_tend_ <= now) next_tend_ = next_tend_ + kTendInterval;
   }
 
@@ -215,12 +208,11 @@ class Sending final : public agent::Activity {
   const SenderOptions& options_;
   std::vector<SessionRequest> requests_;
   int top_rank_ = kMaxLayers;  // as last told; for a single session
-  Port& port_;
   agent::Telemetry& telemetry_;
   Sender& sender_;
   SessionRecords session_records_;
   WorkerRecords worker_records_;
-  LinkWatch link_;
+  std::vector<std::unique_ptr<LinkWatch>> links_;  // by port
   SessionService service_;
   std::optional<dpdk::MetricsServer> metrics_;
   std::optional<control::ControlServer> control_server_;
@@ -235,7 +227,7 @@ class Sending final : public agent::Activity {
 int run_dry(const SenderOptions& options) {
   const std::vector<SessionRequest> requests = requests_of(sessions_of(options));
   SessionTable::Settings settings;
-  settings.addresses = addresses_of(options, options.mac.value_or(agent::MacAddress{}));
+  settings.addresses = options.addresses_of(0, {});
   std::unique_ptr<PayloadSource> payload;
   if (!options.payload.empty()) payload = open_payload(options.payload);
   settings.payload = payload.get();
@@ -265,26 +257,34 @@ int run_sender(const SenderOptions& options) {
   cpu_set_t cpus;
   sched_getaffinity(0, sizeof cpus, &cpus);
   const dpdk::Eal eal("tiercast-send", options.eal_arguments);
+  const std::vector<std::uint16_t> devices = eal.devices();
+  options.check_ports(devices.size());
   const std::vector<unsigned> lcores = dpdk::Eal::worker_lcores();
-  needs.queues = static_cast<std::uint16_t>(lcores.size());
   // If a thread receives beside the workers, frames wait in rings between them.
   needs.many_frames = options.poll || lcores.front() != rte_get_main_lcore();
-  Port port(eal.only_device(), needs);
-  leave_workers_cpus(cpus);
-  const UniqueFd held = hold_kernel_port(options.address, wire::kFeedbackPort);
-  if (!port.interface().empty()) {
-    if (const std::string problem = agent::disable_veth_offloads(port.interface());
-        !problem.empty()) {
-      fmt::print(stderr, "{}: {}; checksums of what it receives may look wrong\n",
-                 options.agent.name, problem);
+  std::vector<std::unique_ptr<Port>> ports;
+  std::vector<SenderPort> sender_ports;
+  std::vector<UniqueFd> held;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    // With fewer workers than ports, Sender says what is missing.
+    needs.queues = std::max<std::uint16_t>(Sender::queues(lcores.size(), devices.size(), i), 1);
+    Port& port = *ports.emplace_back(std::make_unique<Port>(devices[i], needs));
+    sender_ports.push_back({&port, options.addresses_of(i, port.mac())});
+    held.push_back(hold_kernel_port(sender_ports.back().addresses.own.ip, wire::kFeedbackPort));
+    if (!port.interface().empty()) {
+      if (const std::string problem = agent::disable_veth_offloads(port.interface());
+          !problem.empty()) {
+        fmt::print(stderr, "{}: {}; checksums of what it receives may look wrong\n",
+                   options.agent.name, problem);
+      }
     }
   }
+  leave_workers_cpus(cpus);
   agent::AgentOptions life = options.agent;
   if (options.poll || options.many())
     life.realtime = 0;  // it would take the CPU from all other
                         // processes
   SenderSettings settings;
-  settings.addresses = addresses_of(options, port.mac());
   settings.payload = options.payload;
   settings.poll = options.poll;
   settings.realtime = life.realtime;
@@ -293,10 +293,10 @@ int run_sender(const SenderOptions& options) {
   settings.session_capacity =
       std::max(options.max_sessions, static_cast<std::uint32_t>(requests.size()));
   settings.largest_frame =
-      static_cast<std::uint32_t>(needs.ip_bytes + wire::kEthernetBytes + kVlanBytes);
+      static_cast<std::uint32_t>(needs.ip_bytes + wire::kEthernetBytes + dpdk::kVlanBytes);
   settings.ramp = options.ramp;
-  Sender sender(settings, port);
-  Sending sending(options, sessions, std::move(requests), needs.ip_bytes, port, loop, telemetry,
+  Sender sender(settings, sender_ports);
+  Sending sending(options, sessions, std::move(requests), needs.ip_bytes, ports, loop, telemetry,
                   sender);
   return agent::run_agent(life, v1::ROLE_SENDER, loop, telemetry, sending);
 }

@@ -1,4 +1,5 @@
-// The sender: the sessions on one port, with one worker per lcore.
+// The sender: sessions on some ports, with one worker per lcore. Each worker sends through one
+// port; each session runs on one worker.
 //
 // Threads: see README.md. Any thread except the workers' own may call the methods below. They lock
 // each other out, but never a worker, which they reach through rings.
@@ -18,8 +19,12 @@
 
 namespace tiercast::sender {
 
-struct SenderSettings {
+struct SenderPort {
+  Port* port = nullptr;
   SenderAddresses addresses;
+};
+
+struct SenderSettings {
   std::string payload;        // "": the pattern; a file; or "-": standard input
   bool poll = false;          // otherwise the workers sleep between departures
   int realtime = 0;           // SCHED_FIFO priority of the workers; 0: ordinary scheduling
@@ -34,23 +39,30 @@ struct SenderSettings {
 
 class Sender {
  public:
-  // `port` must outlive the object. Nothing runs before run(). ConfigError: no memory, or the
-  // payload cannot be read.
-  Sender(const SenderSettings& options, Port& port);
+  // Workers and ports in turn: worker i sends through port i modulo their number, by the next of
+  // its queues (queues()). The ports must outlive the object. Nothing runs before run().
+  // ConfigError: fewer workers than ports, no memory, or the payload cannot be read.
+  Sender(const SenderSettings& options, const std::vector<SenderPort>& ports);
   ~Sender();
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
+
+  // How many of `workers` send through port `index` of `ports`: the queues that it needs.
+  static std::uint16_t queues(std::size_t workers, std::size_t ports, std::size_t index) {
+    return static_cast<std::uint16_t>(workers / ports + (index < workers % ports ? 1 : 0));
+  }
 
   // run() starts the threads. stop() ends all sessions and waits for the threads; the counts are
   // then final.
   void run();
   void stop();
 
-  // Sessions start, change and stop while others run. The worker does it between two packets, and
+  // Sessions start, change and stop while others run. A session goes to the worker with the fewest
+  // layers, of its port if it names one. The worker does it between two packets, and
   // the call returns once the worker has the order. ConfigError: a session of this number runs
-  // already, or does not run; there is no room; or the scheme refuses. Either all requests start or
-  // none. If they need the numbers or the room of ending sessions, the call waits for these for up
-  // to two seconds.
+  // already, or does not run; there is no room, or no such port; or the scheme refuses. Either all
+  // requests start or none. If they need the numbers or the room of ending sessions, the call waits
+  // for these for up to two seconds.
   void start_sessions(const std::vector<SessionRequest>& requests);
   void set_membership(std::uint16_t session, int top_rank);
   void stop_session(std::uint16_t session);
@@ -59,9 +71,9 @@ class Sender {
   // `telemetry`, in time order for each worker, and frees what ended sessions held. If a worker has
   // failed, throws std::runtime_error with the reason.
   void tend(agent::Telemetry* telemetry);
-  // While the link is down, packets that become due are dropped. The link counts as up until the
-  // first call.
-  void set_link(bool up);
+  // While a port's link is down, packets that become due on it are dropped. It counts as up until
+  // the first call.
+  void set_link(std::size_t port, bool up);
 
   // Takes a snapshot. `layers`: include those of every layer.
   Statistics statistics(bool layers) const;

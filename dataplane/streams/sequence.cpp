@@ -22,11 +22,11 @@ Order Sequence::arrive(std::uint32_t seq, Departure departure) {
   const std::uint32_t behind = next_ - seq;  // 1: the highest number so far
   if (behind > kWindow) return out_of_place(seq, departure);
   odd_run_ = 0;
-  if (bit(seq)) {
+  if (arrived(seq)) {
     duplicates_.add();
     return Order::kDuplicate;
   }
-  set_bit(seq);
+  write_bits(seq, seq + 1, true);
   ++arrivals_;
   reordered_.add();
   const std::uint32_t below = first_ - seq;
@@ -44,8 +44,8 @@ Order Sequence::arrive(std::uint32_t seq, Departure departure) {
 void Sequence::begin(std::uint32_t seq) {
   epochs_.add();
   window_.fill(0);
-  set_bit(seq);
   first_ = seq;
+  dense_from_ = seq;
   next_ = seq + 1;
   arrivals_ = 1;
   in_order_.add();
@@ -67,14 +67,25 @@ void Sequence::advance(std::uint32_t seq, std::uint32_t missing) {
     if (missing >= kWindow) {
       window_.fill(0);
     } else {
-      for (std::uint32_t i = next_; i != seq; ++i) {
-        window_[i % kWindow / 64] &= ~(1ull << (i % 64));
-      }
+      write_bits(dense_from_, next_, true);
+      write_bits(next_, seq, false);
     }
+    dense_from_ = seq;
   }
-  set_bit(seq);
   next_ = seq + 1;
   if (next_ - first_ > kWindow) first_ = next_ - kWindow;
+  if (next_ - dense_from_ > kWindow) dense_from_ = next_ - kWindow;
+}
+
+void Sequence::write_bits(std::uint32_t first, std::uint32_t end, bool value) {
+  while (first != end) {
+    const std::uint32_t bit = first % 64;
+    const std::uint32_t count = std::min(64 - bit, end - first);
+    const std::uint64_t mask = (~0ull >> (64 - count)) << bit;
+    std::uint64_t& word = window_[first % kWindow / 64];
+    word = value ? word | mask : word & ~mask;
+    first += count;
+  }
 }
 
 Order Sequence::out_of_place(std::uint32_t seq, Departure departure) {

@@ -40,8 +40,9 @@ enum class Departure : std::uint8_t {
   kNotLater,
 };
 
-// One thread calls arrive(); others may read the counters. What every packet changes is in the
-// first cache line.
+// One thread calls arrive(); others may read the counters. A packet that follows its predecessor
+// touches the first cache line alone: of the numbers from dense_from_ on all arrived, and the
+// window is only written when a gap ends that run.
 class alignas(64) Sequence {
  public:
   static constexpr std::uint32_t kWindow = 1024;
@@ -56,7 +57,6 @@ class alignas(64) Sequence {
   // For kReordered: the extent of the latest packet, at least 1; kUnknown: its gap is forgotten.
   std::uint32_t extent() const { return extent_; }
 
-  void prefetch(std::uint32_t seq) const { __builtin_prefetch(&window_[seq % kWindow / 64], 1); }
   bool started() const { return epochs_.get() > 0; }
   std::uint32_t next_expected() const { return next_; }
   std::uint64_t in_order() const { return in_order_.get(); }
@@ -78,20 +78,27 @@ class alignas(64) Sequence {
   Order out_of_place(std::uint32_t seq, Departure departure);
   void find_extent(std::uint32_t seq);
 
-  bool bit(std::uint32_t seq) const { return (window_[seq % kWindow / 64] >> (seq % 64) & 1) != 0; }
-  void set_bit(std::uint32_t seq) { window_[seq % kWindow / 64] |= 1ull << (seq % 64); }
+  // `seq`: one of the window's.
+  bool arrived(std::uint32_t seq) const {
+    return seq - dense_from_ < next_ - dense_from_ ||
+           (window_[seq % kWindow / 64] >> (seq % 64) & 1) != 0;
+  }
+  // Writes the window's bits of the numbers from `first` up to before `end`, at most kWindow.
+  void write_bits(std::uint32_t first, std::uint32_t end, bool value);
 
-  std::uint32_t next_ = 0;      // NextExp
-  std::uint32_t first_ = 0;     // lowest number of the epoch, or of the window
-  std::uint32_t arrivals_ = 0;  // packets of the epoch without duplicates, modulo 2^32
-  std::uint32_t extent_ = kUnknown;
-  std::uint32_t odd_ = 0;     // the number after that of the latest packet out of place
-  std::uint8_t odd_run_ = 0;  // how many of them follow each other
-  std::uint8_t gaps_ = 0;     // valid ones
+  std::uint32_t next_ = 0;        // NextExp
+  std::uint32_t first_ = 0;       // lowest number of the epoch, or of the window
+  std::uint32_t dense_from_ = 0;  // not more than kWindow below NextExp
+  std::uint32_t arrivals_ = 0;    // packets of the epoch without duplicates, modulo 2^32
+  std::uint8_t odd_run_ = 0;      // packets out of place whose numbers follow each other
+  std::uint8_t gaps_ = 0;         // valid ones
   std::uint8_t newest_gap_ = 0;
   Counter in_order_, reordered_, duplicates_, lost_, epochs_;
-  alignas(64) std::array<std::uint64_t, kWindow / 64> window_{};
+  alignas(
+      64) std::array<std::uint64_t, kWindow / 64> window_{};  // of the numbers below dense_from_
   std::array<Gap, kGaps> gap_{};
+  std::uint32_t extent_ = kUnknown;
+  std::uint32_t odd_ = 0;  // the number after that of the latest packet out of place
   Counter stale_;
 };
 

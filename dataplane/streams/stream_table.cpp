@@ -52,11 +52,13 @@ Order StreamTable::account(std::uint32_t index, const DataFrame& frame, std::int
   const Order order = stream.sequence.arrive(frame.seq, departure);
   if (order == Order::kInOrder && stream.sequence.lost() > lost) [[unlikely]] {
     stream.last_gap_ns.store(arrival_ns, kRelaxed);
+    const std::int64_t cut = arrival_ns - stream.last_arrival_ns.load(kRelaxed);
+    if (cut > stream.longest_cut_ns.load(kRelaxed)) stream.longest_cut_ns.store(cut, kRelaxed);
   }
   if (frame.stamped) {
     if (later || !started || order == Order::kRestart) stream.last_sent = frame.sent;
     stream.stamped.add();
-    stream.latency.add(frame.latency_ns);
+    stream.latency_bins.add(frame.latency_ns, stream.latency_run);
     stream.latency_sum_ns.store(stream.latency_sum_ns.load(kRelaxed) + frame.latency_ns, kRelaxed);
     if (frame.latency_ns < stream.latency_min_ns.load(kRelaxed)) {
       stream.latency_min_ns.store(frame.latency_ns, kRelaxed);
@@ -66,7 +68,7 @@ Order StreamTable::account(std::uint32_t index, const DataFrame& frame, std::int
     }
   }
   if (started) {
-    stream.gaps.add(arrival_ns - stream.last_arrival_ns.load(kRelaxed));
+    stream.gap_bins.add(arrival_ns - stream.last_arrival_ns.load(kRelaxed), stream.gap_run);
   } else {
     stream.first_arrival_ns.store(arrival_ns, kRelaxed);
   }

@@ -23,7 +23,7 @@ namespace tiercast::streams {
 // received = in order + reordered + duplicates + stale.
 struct alignas(64) Stream {
   Sequence sequence;
-  // A cache line.
+  // A cache line, beside the sequence's first one all that a steady stream's packet changes.
   std::atomic<std::int64_t> last_arrival_ns{0};
   std::atomic<std::int64_t> latency_min_ns{std::numeric_limits<std::int64_t>::max()};
   std::atomic<std::int64_t> latency_max_ns{std::numeric_limits<std::int64_t>::min()};
@@ -32,20 +32,27 @@ struct alignas(64) Stream {
   Counter bytes;                // IP, of all packets that arrived
   Counter marked;               // with CE
   std::uint32_t last_sent = 0;  // the latest departure of the epoch, where packets are stamped
+  DelayRun latency_run;
+  DelayRun gap_run;
 
-  DelayBins latency;
-  DelayBins gaps;      // between arrivals
+  DelayBins latency_bins;
+  DelayBins gap_bins;
   Counter extent_sum;  // of the reordered packets whose extent is known
   Counter extents;     // how many these are
   Counter extent_max;
   std::atomic<std::int64_t> first_arrival_ns{0};
   std::atomic<std::int64_t> last_gap_ns{0};  // arrival of the latest packet behind a gap; 0: none
-  std::uint32_t source = 0;                  // host order
+  // The longest time between two arrivals with lost numbers in between: how long the stream was
+  // cut.
+  std::atomic<std::int64_t> longest_cut_ns{0};
+  std::uint32_t source = 0;  // host order
   std::uint32_t group = 0;
 
+  DelayCounts latency() const { return {latency_bins, latency_run}; }
+  DelayCounts gaps() const { return {gap_bins, gap_run}; }  // between arrivals
   // Not above the largest.
   std::int64_t latency_quantile(double share) const {
-    return std::min(latency.quantile(share), latency_max_ns.load(std::memory_order_relaxed));
+    return std::min(latency().quantile(share), latency_max_ns.load(std::memory_order_relaxed));
   }
   std::uint64_t received() const {
     return sequence.in_order() + sequence.reordered() + sequence.duplicates() + sequence.stale();
@@ -85,12 +92,6 @@ class StreamTable {
     const auto* const stream = reinterpret_cast<const char*>(&streams_[index]);
     __builtin_prefetch(stream, 1);
     __builtin_prefetch(stream + offsetof(Stream, last_arrival_ns), 1);
-  }
-  void prefetch_bins(std::uint32_t index, const DataFrame& frame, std::int64_t arrival_ns) const {
-    const Stream& stream = streams_[index];
-    stream.sequence.prefetch(frame.seq);
-    if (frame.stamped) stream.latency.prefetch(frame.latency_ns);
-    stream.gaps.prefetch(arrival_ns - stream.last_arrival_ns.load(std::memory_order_relaxed));
   }
 
  private:

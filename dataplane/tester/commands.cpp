@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "agent/address.h"
@@ -83,6 +84,7 @@ Json stream_json(const streams::Stream& stream) {
           {"first_ns", stream.first_arrival_ns.load()},
           {"last_ns", stream.last_arrival_ns.load()},
           {"last_gap_ns", stream.last_gap_ns.load()},
+          {"longest_cut_ns", stream.longest_cut_ns.load()},
           {"latency_min_ns", stream.latency_min_ns.load()},
           {"latency_max_ns", stream.latency_max_ns.load()},
           {"latency_sum_ns", stream.latency_sum_ns.load()}};
@@ -128,6 +130,12 @@ std::uint16_t next_trial() {
   return trial;
 }
 
+// Frames/s.
+double offered(const Sent& sent) {
+  const double seconds = static_cast<double>(sent.last_ns - sent.first_ns) * 1e-9;
+  return seconds > 0 ? static_cast<double>(sent.frames - 1) / seconds : 0;
+}
+
 Json trial(Tester& tester, const Json& json) {
   const unsigned from = port_of(tester, json, "from");
   Traffic traffic;
@@ -151,32 +159,43 @@ Json trial(Tester& tester, const Json& json) {
                        port_of(tester, one, "port"), one.at("join").get<bool>(),
                        groups_of(one.at("groups"))});
   }
-  std::optional<Burden> burden;
-  if (json.contains("burden")) {
-    const Json& one = json["burden"];
-    burden.emplace();
-    burden->from = port_of(tester, one, "from");
-    if (burden->from == from) throw ConfigError("burden: from: the port of the trial itself");
-    burden->traffic.frame_bytes = traffic.frame_bytes;
-    burden->traffic.destinations = destinations_of(one.at("to"));
-    burden->traffic.rate = one.at("rate").get<double>();
+  if (json.contains("burden") && json.contains("back")) {
+    throw ConfigError("burden, back: one of them at a time");
+  }
+  std::optional<Beside> beside;
+  for (const char* const kind : {"burden", "back"}) {
+    if (!json.contains(kind)) continue;
+    const Json& one = json[kind];
+    beside.emplace();
+    beside->from = port_of(tester, one, "from");
+    if (beside->from == from) {
+      throw ConfigError(fmt::format("{}: from: the port of the trial itself", kind));
+    }
+    beside->counts = std::string_view(kind) == "back";
+    beside->traffic.frame_bytes = traffic.frame_bytes;
+    beside->traffic.destinations = destinations_of(one.at("to"));
+    beside->traffic.rate = beside->counts ? traffic.rate : one.at("rate").get<double>();
+    beside->traffic.frames = traffic.frames;
   }
   std::vector<Histogram> before;
   for (std::size_t i = 0; i < tester.ports(); ++i) before.push_back(tester.port(i).latency());
   ChangeTimes changed;
-  const Sent sent = tester.run(from, traffic, changes, Duration::seconds(json.value("wait_s", 2.0)),
-                               changed, std::move(burden));
-  const double seconds = static_cast<double>(sent.last_ns - sent.first_ns) * 1e-9;
+  const auto [sent, back] =
+      tester.run(from, traffic, changes, Duration::seconds(json.value("wait_s", 2.0)), changed,
+                 std::move(beside));
   Json out{{"sent", sent.frames},
            {"refused", sent.refused},
            {"first_ns", sent.first_ns},
            {"last_ns", sent.last_ns},
            {"then_ns", sent.then_ns},
-           {"rate", seconds > 0 ? static_cast<double>(sent.frames - 1) / seconds : 0},
+           {"rate", offered(sent)},
            {"late_p99_ns", sent.late.quantile(0.99)},
            {"late_max_ns", sent.late.max()},
            {"changed_ns", changed},
            {"ports", Json::array()}};
+  if (json.contains("back")) {
+    out["back"] = {{"sent", back.frames}, {"last_ns", back.last_ns}, {"rate", offered(back)}};
+  }
   for (std::size_t i = 0; i < tester.ports(); ++i) {
     out["ports"].push_back(port_json(tester.port(i), before[i], json.value("each", false)));
   }

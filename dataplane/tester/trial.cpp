@@ -135,28 +135,31 @@ std::int64_t Tester::change(unsigned port, bool join,
   return at;
 }
 
-Sent Tester::run(unsigned from, Traffic traffic, const std::vector<Change>& changes, Duration wait,
-                 ChangeTimes& changed, std::optional<Burden> burden) {
+std::pair<Sent, Sent> Tester::run(unsigned from, Traffic traffic,
+                                  const std::vector<Change>& changes, Duration wait,
+                                  ChangeTimes& changed, std::optional<Beside> beside) {
   on_receiver([&](const dpdk::TscClock&) {
     for (const auto& analyser : analysers_) analyser->begin_trial(traffic.trial);
   });
   traffic.source = addresses_[from];
   traffic.source_mac = devices_[from]->mac();
   stop_.store(false);
-  Sent sent;
+  Sent sent, sent_beside;
   std::atomic<bool> relieved{false};
-  std::thread burdening;
-  if (burden) {
-    burden->traffic.trial = static_cast<std::uint16_t>(traffic.trial ^ kBurdenTrial);
-    burden->traffic.source = addresses_[burden->from];
-    burden->traffic.source_mac = devices_[burden->from]->mac();
-    burden->traffic.frames = UINT64_MAX;
-    burdening = std::thread([&] {
+  std::thread other;
+  if (beside) {
+    Traffic& more = beside->traffic;
+    more.trial = static_cast<std::uint16_t>(traffic.trial ^ (beside->counts ? 0 : kBurdenTrial));
+    more.source = addresses_[beside->from];
+    more.source_mac = devices_[beside->from]->mac();
+    if (!beside->counts) more.frames = UINT64_MAX;
+    other = std::thread([&] {
       rte_thread_register();
-      send(burden->traffic, *devices_[burden->from], pool_, *locks_[burden->from], relieved);
+      sent_beside = send(more, *devices_[beside->from], pool_, *locks_[beside->from],
+                         beside->counts ? stop_ : relieved);
       rte_thread_unregister();
     });
-    std::this_thread::sleep_for(kBurdenLead);
+    if (!beside->counts) std::this_thread::sleep_for(kBurdenLead);
   }
   const Time start = agent::monotonic_now();
   std::thread sender([&] {
@@ -174,7 +177,7 @@ Sent Tester::run(unsigned from, Traffic traffic, const std::vector<Change>& chan
   }
   sender.join();
   relieved.store(true);
-  if (burdening.joinable()) burdening.join();
+  if (other.joinable()) other.join();
   std::this_thread::sleep_for(std::chrono::nanoseconds(wait.ns()));
   // What has arrived counts, even if the receiving thread had no CPU.
   on_receiver([this](const dpdk::TscClock& clock) {
@@ -183,7 +186,7 @@ Sent Tester::run(unsigned from, Traffic traffic, const std::vector<Change>& chan
       }
     }
   });
-  return sent;
+  return {sent, sent_beside};
 }
 
 }  // namespace tiercast::tester

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -27,9 +28,14 @@ struct Change {
   std::vector<receiver::Subscription> groups;
 };
 
-struct Burden {
+// Other traffic at the same time, from another port.
+struct Beside {
   unsigned from = 0;
   Traffic traffic;
+  // Whether it belongs to the trial (RFC 2544 section 14, bidirectional): it begins with the
+  // trial's own, the ports account for it, and its number of frames counts. Otherwise it is a
+  // burden, which begins before and ends after.
+  bool counts = false;
 };
 
 // When each change was made: its first report was handed to the device, CLOCK_MONOTONIC.
@@ -56,11 +62,11 @@ class Tester {
   // Joins or leaves at once. ConfigError: no room for so many.
   std::int64_t change(unsigned port, bool join, const std::vector<receiver::Subscription>& groups);
   // Sends the traffic from port `from` with the changes in between, waits for the frames that are
-  // still on their way (`wait`), and returns what was sent. The accounts are then final.
-  // `burden`: other traffic, from another port, that begins before and ends after; no port accounts
-  // for it, and its number of frames does not count.
-  Sent run(unsigned from, Traffic traffic, const std::vector<Change>& changes, Duration wait,
-           ChangeTimes& changed, std::optional<Burden> burden = std::nullopt);
+  // still on their way (`wait`), and returns what was sent, and what was sent beside. The accounts
+  // are then final.
+  std::pair<Sent, Sent> run(unsigned from, Traffic traffic, const std::vector<Change>& changes,
+                            Duration wait, ChangeTimes& changed,
+                            std::optional<Beside> beside = std::nullopt);
   // Ends a run() early.
   void stop() { stop_.store(true); }
 

@@ -135,10 +135,12 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
     device = "{embedded: tiercast-switch, port_rate: 2Mbit/s, queue: 10p, groups: {count: 4}}"
     tests = (
         "throughput",
+        "bidirectional",
         "aggregated",
         "mixed",
         "frame-loss",
         "recovery",
+        "reset",
         "join-delay",
         "leave-delay",
     )
@@ -155,6 +157,9 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
         (row,) = by_name[name]["rows"]
         assert 0.9 * rate <= row[column] <= rate + waiting, row
         assert "device" in row
+    # Each port has its own rate: both directions at once have twice that of one.
+    (row,) = by_name["Bidirectional throughput"]["rows"]
+    assert 0.85 * rate <= row[1] <= rate + waiting and row[2] == 2 * row[1], row
     for row in by_name["Mixed class throughput"]["rows"]:
         # The second port gets both classes: it is the bottleneck, whatever the share.
         assert 0.85 * rate <= row[2] <= rate + 1.2 * waiting, row
@@ -166,6 +171,10 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
     # What does not leave in half a second, nor waits, is lost; relieved, nothing more is.
     assert row[3] >= (row[1] - rate) / 2 - 15, row
     assert row[4] == "nothing was lost" if row[3] == 0 else 0 <= row[4] <= 600, row
+    (row,) = by_name["Reset"]["rows"]
+    # What is due while the switch is gone is lost, and little else.
+    assert 50 < row[3] < 19_000, row
+    assert row[4] >= 0.95 * row[3] - 1e3 * 12 / row[1], row
     joins = by_name["Group join delay"]
     assert {row[0] for row in joins["rows"]} == {"A", "B"}
     # The whole change, from report to tree, was seen for every group. A leave may take less than

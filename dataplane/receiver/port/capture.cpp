@@ -35,6 +35,7 @@ void Capture::finish() {
 }
 
 bool Capture::take(rte_mbuf* mbuf, std::int64_t arrival_ns) {
+  const std::lock_guard guard(filling_);
   if (ring_.push({mbuf, arrival_ns})) return true;
   no_room_.add();
   return false;

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -24,7 +25,7 @@ class Capture {
   // Writes what was handed over, and closes the file. Nothing may be handed over afterwards.
   void finish();
 
-  // For the receiving thread. True: the buffer is no longer the caller's. False: there is no room,
+  // For receiving threads. True: the buffer is no longer the caller's. False: there is no room,
   // which is counted.
   bool take(rte_mbuf* mbuf, std::int64_t arrival_ns);
   std::uint64_t written() const { return written_.get(); }
@@ -38,6 +39,7 @@ class Capture {
   void write_all();
 
   dpdk::PcapFile file_;
+  std::mutex filling_;  // several threads may hand over
   dpdk::Ring<Frame> ring_{1024};
   const std::int64_t to_realtime_ns_;
   std::atomic<bool> ending_{false};

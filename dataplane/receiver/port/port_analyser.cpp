@@ -83,18 +83,24 @@ unsigned PortAnalyser::poll(const dpdk::TscClock& clock) {
   // Each pass asks the cache for what the next one needs.
   std::uint64_t bytes = 0;
   for (unsigned i = 0; i < count; ++i) {
-    const rte_mbuf* const mbuf = burst_[i];
+    rte_mbuf* const mbuf = burst_[i];
     Parsed& one = parsed_[i];
+    one.foreign = false;
     one.arrival_ns = now.ns();
     if (std::uint64_t ticks = 0; device_clock_.on() && port_.stamp(*mbuf, ticks)) {
       one.arrival_ns = device_clock_.time_of(ticks).ns();
     }
     bytes += rte_pktmbuf_pkt_len(mbuf);
-    one.reading = mbuf->nb_segs != 1
-                      ? Reading::kMalformed
-                      : streams::read_data_frame(
-                            {rte_pktmbuf_mtod(mbuf, const std::byte*), rte_pktmbuf_data_len(mbuf)},
-                            one.arrival_ns, one.frame);
+    if (mbuf->nb_segs != 1) [[unlikely]] {
+      one.reading = Reading::kMalformed;
+    } else if (settings_.vlan && !dpdk::remove_tag(*settings_.vlan, mbuf)) [[unlikely]] {
+      one.reading = Reading::kOther;
+      one.foreign = true;
+    } else {
+      one.reading = streams::read_data_frame(
+          {rte_pktmbuf_mtod(mbuf, const std::byte*), rte_pktmbuf_data_len(mbuf)}, one.arrival_ns,
+          one.frame);
+    }
     if (trial_ >= 0 && one.reading <= Reading::kTest &&
         (one.reading != Reading::kTest || one.frame.trial != trial_)) [[unlikely]] {
       one.reading = Reading::kOther;
@@ -107,11 +113,6 @@ unsigned PortAnalyser::poll(const dpdk::TscClock& clock) {
     if (one.reading > Reading::kTest) continue;
     one.stream = table_.find(one.frame.group, one.frame.source);
     if (one.stream != StreamTable::kNone) table_.prefetch_stream(one.stream);
-  }
-  for (unsigned i = 0; i < count; ++i) {
-    const Parsed& one = parsed_[i];
-    if (one.stream == StreamTable::kNone) continue;
-    table_.prefetch_bins(one.stream, one.frame, one.arrival_ns);
   }
   std::uint64_t data = 0;
   unsigned keep = 0;  // burst_[0 .. keep) are to be freed
@@ -143,6 +144,8 @@ unsigned PortAnalyser::poll(const dpdk::TscClock& clock) {
       fate = Fate::kControl;
     } else if (one.reading == Reading::kMalformed) {
       fate = Fate::kMalformed;
+    } else if (one.foreign) {
+      fate = Fate::kForeign;
     } else {
       fate = other(now, mbuf);
     }
@@ -181,6 +184,7 @@ void PortAnalyser::send_igmp(Time now) {
 }
 
 bool PortAnalyser::transmit(rte_mbuf* mbuf) {
+  if (settings_.vlan && !dpdk::insert_tag(*settings_.vlan, mbuf)) return false;
   const auto lock = settings_.transmit_lock != nullptr ? std::unique_lock(*settings_.transmit_lock)
                                                        : std::unique_lock<std::mutex>();
   return port_.transmit_burst(0, &mbuf, 1) == 1;

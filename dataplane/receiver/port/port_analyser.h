@@ -19,6 +19,7 @@
 #include "dataplane/dpdk/port.h"
 #include "dataplane/dpdk/responder.h"
 #include "dataplane/dpdk/tsc_clock.h"
+#include "dataplane/dpdk/vlan.h"
 #include "dataplane/receiver/igmp/igmp_host.h"
 #include "dataplane/receiver/port/capture.h"
 #include "dataplane/receiver/port/device_clock.h"
@@ -51,6 +52,7 @@ class PortAnalyser {
     int igmp_version = 3;
     std::vector<Subscription> join;  // at start()
     bool any = false;                // also accounts for groups that nobody joined
+    std::optional<dpdk::Vlan> vlan;  // of all frames; those of others are foreign
     std::uint32_t streams = 1024;    // room for so many
     // Whether frames of this group go into the capture.
     std::function<bool(std::uint32_t group)> captured;
@@ -86,6 +88,7 @@ class PortAnalyser {
  private:
   struct Parsed {
     streams::Reading reading = streams::Reading::kOther;
+    bool foreign = false;  // of another VLAN
     std::uint32_t stream = streams::StreamTable::kNone;
     std::int64_t arrival_ns = 0;
     streams::DataFrame frame;

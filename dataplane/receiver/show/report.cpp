@@ -16,11 +16,12 @@ namespace {
 using dpdk::short_number;
 using dpdk::short_time;
 using streams::DelayBins;
+using streams::DelayCounts;
 using streams::Stream;
 
 constexpr double kUs = 1e-3;
 
-void bins(std::string& out, const char* name, const DelayBins& delays) {
+void bins(std::string& out, const char* name, const DelayCounts& delays) {
   fmt::format_to(std::back_inserter(out), R"(,"{}":[)", name);
   const char* comma = "";
   for (std::size_t bin = 0; bin < DelayBins::kBins; ++bin) {
@@ -59,7 +60,7 @@ std::string json_of(const Stream& stream) {
                    static_cast<double>(stream.extent_sum.get()) / static_cast<double>(known),
                    sequence.reordered() - known);
   }
-  const auto quantiles = [&](const DelayBins& delays, std::int64_t most) {
+  const auto quantiles = [&](const DelayCounts& delays, std::int64_t most) {
     for (const auto& [name, share] :
          {std::pair("p50", 0.5), {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}}) {
       fmt::format_to(to, R"(,"{}":{})", name,
@@ -72,17 +73,19 @@ std::string json_of(const Stream& stream) {
         static_cast<double>(stream.latency_min_ns.load()) * kUs,
         static_cast<double>(stream.latency_sum_ns.load()) * kUs / static_cast<double>(stamped),
         static_cast<double>(stream.latency_max_ns.load()) * kUs);
-    quantiles(stream.latency, stream.latency_max_ns.load());
+    const DelayCounts latency = stream.latency();
+    quantiles(latency, stream.latency_max_ns.load());
     out += '}';
-    bins(out, "latency_bins_ns", stream.latency);
+    bins(out, "latency_bins_ns", latency);
   }
-  if (const std::uint64_t gaps = stream.gaps.count(); gaps > 0) {
+  const DelayCounts gap_counts = stream.gaps();
+  if (const std::uint64_t gaps = gap_counts.count(); gaps > 0) {
     const std::int64_t whole = stream.last_arrival_ns.load() - stream.first_arrival_ns.load();
     fmt::format_to(to, R"(,"gap_us":{{"count":{},"mean":{})", gaps,
                    static_cast<double>(whole) * kUs / static_cast<double>(gaps));
-    quantiles(stream.gaps, whole);
+    quantiles(gap_counts, whole);
     out += '}';
-    bins(out, "gap_bins_ns", stream.gaps);
+    bins(out, "gap_bins_ns", gap_counts);
   }
   out += '}';
   return out;

@@ -8,17 +8,10 @@
 namespace tiercast::sender {
 namespace {
 
-constexpr std::uint16_t kEtherTypeVlan = 0x8100;
 constexpr std::uint8_t kProtocolUdp = 17;
 constexpr std::size_t kMacBytes = 12;
 
 }  // namespace
-
-void insert_tag(const Vlan& vlan, std::span<std::byte> frame) {
-  std::memmove(frame.data(), frame.data() + kVlanBytes, kMacBytes);
-  wire::put16(frame, kMacBytes, kEtherTypeVlan);
-  wire::put16(frame, kMacBytes + 2, vlan.tag());
-}
 
 FrameTemplate::FrameTemplate(const wire::UdpFlow& flow, const std::optional<Vlan>& vlan,
                              std::uint32_t ip_bytes, ChecksumOffload offload)
@@ -46,14 +39,14 @@ FrameTemplate::FrameTemplate(const wire::UdpFlow& flow, const std::optional<Vlan
   std::size_t at = kMacBytes;
   std::copy_n(frame.begin(), kMacBytes, header_.begin());
   if (vlan) {
-    wire::put16(header_, at, kEtherTypeVlan);
+    wire::put16(header_, at, dpdk::kEtherTypeVlan);
     wire::put16(header_, at + 2, vlan->tag());
-    at += kVlanBytes;
+    at += dpdk::kVlanBytes;
   }
   const std::size_t rest = wire::kFrameHeaderBytes - kMacBytes;
   std::copy_n(frame.begin() + kMacBytes, rest, header_.begin() + static_cast<std::ptrdiff_t>(at));
   header_bytes_ = static_cast<std::uint8_t>(at + rest);
-  frame_bytes_ = static_cast<std::uint16_t>(frame.size() + (vlan ? kVlanBytes : 0));
+  frame_bytes_ = static_cast<std::uint16_t>(frame.size() + (vlan ? dpdk::kVlanBytes : 0));
 }
 
 }  // namespace tiercast::sender

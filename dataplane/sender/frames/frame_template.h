@@ -24,12 +24,6 @@ namespace tiercast::sender {
 using dpdk::ChecksumOffload;
 using wire::fold;
 
-inline constexpr std::size_t kVlanBytes = 4;
-
-// Tags a frame that starts kVlanBytes after the start of `frame`: moves its addresses to the start
-// and writes the tag behind them.
-void insert_tag(const Vlan& vlan, std::span<std::byte> frame);
-
 class FrameTemplate {
  public:
   FrameTemplate() = default;
@@ -53,7 +47,7 @@ class FrameTemplate {
     std::byte* const ip = frame + header_bytes_ - wire::kIpv4Bytes - wire::kUdpBytes;
 
     std::memcpy(frame, header_.data(), 42);
-    if (header_bytes_ != 42) std::memcpy(frame + 42, header_.data() + 42, kVlanBytes);
+    if (header_bytes_ != 42) std::memcpy(frame + 42, header_.data() + 42, dpdk::kVlanBytes);
     const std::uint16_t id = to_network(ip_id);
     std::memcpy(ip + 4, &id, 2);
     if (!offload_.ipv4) {

@@ -5,17 +5,12 @@
 #include <optional>
 
 #include "dataplane/dpdk/responder.h"
+#include "dataplane/dpdk/vlan.h"
 
 namespace tiercast::sender {
 
 using dpdk::OwnAddress;
-
-// An IEEE 802.1Q tag.
-struct Vlan {
-  std::uint16_t id = 0;       // 1..4094
-  std::uint8_t priority = 0;  // 0..7
-  std::uint16_t tag() const { return static_cast<std::uint16_t>(priority << 13 | id); }
-};
+using dpdk::Vlan;
 
 struct SenderAddresses {
   OwnAddress own;

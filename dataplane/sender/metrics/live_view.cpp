@@ -38,8 +38,13 @@ std::string LiveView::draw(const Statistics& now) {
   };
   std::string text;
   const auto out = std::back_inserter(text);
-  fmt::format_to(out, "tiercast-send on {}, link {}, {:.0f} s, wanted {} packets/s\n", device_,
-                 now.link_up ? "up" : "DOWN",
+  fmt::format_to(out, "tiercast-send on");
+  const char* separator = " ";
+  for (const PortStatistics& port : now.ports) {
+    fmt::format_to(out, "{}{} (link {})", separator, port.device, port.link_up ? "up" : "DOWN");
+    separator = ", ";
+  }
+  fmt::format_to(out, ", {:.0f} s, wanted {} packets/s\n",
                  static_cast<double>((now.taken - first_).ns()) / kNsPerSecond,
                  short_number(wanted_packets_per_second(now)));
   fmt::format_to(out, "{:>5} {:>9} {:>8} {:>10} {:>10} {:>9} {:>9} {:>10} {:>10} {:>10}\n", "lcore",
@@ -59,12 +64,13 @@ std::string LiveView::draw(const Statistics& now) {
     delivered += worker.feedback_delivered;
     refused += worker.feedback_refused;
   }
-  const FeedbackStatistics& feedback = now.feedback;
+  const FeedbackStatistics feedback = now.feedback();
+  const FeedbackStatistics earlier_feedback = before.feedback();
   fmt::format_to(
       out,
       "feedback {}/s received; in all {} delivered, {} refused, {} malformed, {} foreign, "
       "{} lost\n",
-      rate(feedback.received, before.feedback.received), delivered, refused, feedback.malformed,
+      rate(feedback.received, earlier_feedback.received), delivered, refused, feedback.malformed,
       feedback.foreign, feedback.ring_full);
   last_ = now;
   last_->layers.clear();

@@ -12,9 +12,6 @@ namespace tiercast::sender {
 
 class LiveView {
  public:
-  // `device`: for the heading, such as "net_null".
-  explicit LiveView(std::string device) : device_(std::move(device)) {}
-
   // Rates and lateness since the last call. `now` must include its layers.
   std::string draw(const Statistics& now);
 
@@ -22,7 +19,6 @@ class LiveView {
   void show(const Statistics& now, std::FILE* terminal);
 
  private:
-  const std::string device_;
   std::optional<Statistics> last_;
   Time first_;
   dpdk::RedrawnText redrawn_;

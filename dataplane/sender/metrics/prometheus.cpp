@@ -77,7 +77,8 @@ void add_workers(const OfWorker<Value> (&of_worker)[count], const Statistics& st
   for (const auto& [type, name, help, value] : of_worker) {
     Family family(type, name, help);
     for (const WorkerStatistics& worker : statistics.workers) {
-      const MetricLabels labels = {{"lcore", fmt::to_string(worker.lcore)}};
+      const MetricLabels labels = {{"lcore", fmt::to_string(worker.lcore)},
+                                   {"port", statistics.ports.at(worker.port).device}};
       if constexpr (std::is_same_v<Value, Histogram>) {
         family.add(labels, worker.*value);
       } else {
@@ -96,7 +97,7 @@ MetricFamily feedback_family(const Statistics& statistics) {
     refused += worker.feedback_refused;
     late += worker.feedback_late;
   }
-  const FeedbackStatistics& feedback = statistics.feedback;
+  const FeedbackStatistics feedback = statistics.feedback();
   const std::pair<const char*, std::uint64_t> fates[] = {
       {"accepted", delivered - std::min(refused, delivered)},
       {"refused", refused},
@@ -124,10 +125,14 @@ std::vector<MetricFamily> metric_families(const Statistics& statistics) {
   families.push_back(feedback_family(statistics));
   Family missed(MetricType::Counter, "feedback_missed_total",
                 "Frames that the device had no room for, as far as its driver counts them.");
-  missed.add({}, static_cast<double>(statistics.feedback.missed));
+  for (const PortStatistics& port : statistics.ports) {
+    missed.add({{"port", port.device}}, static_cast<double>(port.feedback.missed));
+  }
   families.push_back(missed.take());
   Family link(MetricType::Gauge, "link_up", "1: the device's link is up.");
-  link.add({}, statistics.link_up ? 1.0 : 0.0);
+  for (const PortStatistics& port : statistics.ports) {
+    link.add({{"port", port.device}}, port.link_up ? 1.0 : 0.0);
+  }
   families.push_back(link.take());
   return families;
 }

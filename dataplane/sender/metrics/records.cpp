@@ -45,7 +45,7 @@ void SessionRecords::write(const Statistics& statistics, bool second) {
                                 {layer.generated, layer.sent, layer.dropped}));
   }
   if (!second) return;
-  const FeedbackStatistics& seen = statistics.feedback;
+  const FeedbackStatistics seen = statistics.feedback();
   const FeedbackCounters feedback{
       .delivered = sum(statistics, &WorkerStatistics::feedback_delivered),
       .malformed = seen.malformed,
@@ -71,6 +71,7 @@ void WorkerRecords::write(const Statistics& statistics, const char* pacer_kind) 
     const double lcore = worker.lcore;
     telemetry_.record(now, "worker",
                       {{"lcore", lcore},
+                       {"port", real(worker.port)},
                        {"sessions", real(worker.sessions)},
                        {"layers", real(worker.layers)},
                        {"generated_packets", real(worker.generated)},
@@ -98,7 +99,7 @@ void WorkerRecords::write(const Statistics& statistics, const char* pacer_kind) 
   }
   const std::uint64_t delivered = sum(statistics, &WorkerStatistics::feedback_delivered);
   const std::uint64_t refused = sum(statistics, &WorkerStatistics::feedback_refused);
-  const FeedbackStatistics& feedback = statistics.feedback;
+  const FeedbackStatistics feedback = statistics.feedback();
   telemetry_.record(now, "feedback",
                     {{"accepted", real(delivered - refused)},
                      {"refused", real(refused)},
@@ -130,7 +131,7 @@ void WorkerRecords::write_totals(const Statistics& statistics,
   }
 }
 
-// Warns once a second of workers that fall behind.
+// Warns once a second of workers that fall behind, and of links that change.
 void WorkerRecords::warn(const Statistics& statistics) {
   given_up_.resize(statistics.workers.size(), 0);
   for (std::size_t i = 0; i < statistics.workers.size(); ++i) {
@@ -141,11 +142,15 @@ void WorkerRecords::warn(const Statistics& statistics) {
     }
     given_up_[i] = worker.given_up;
   }
-  if (statistics.link_up != link_up_) {
-    fmt::print(stderr, "{}: the link is {}\n", name_,
-               statistics.link_up ? "up" : "down: packets are dropped");
+  link_up_.resize(statistics.ports.size(), true);
+  for (std::size_t i = 0; i < statistics.ports.size(); ++i) {
+    const PortStatistics& port = statistics.ports[i];
+    if (port.link_up != link_up_[i]) {
+      fmt::print(stderr, "{}: the link of {} is {}\n", name_, port.device,
+                 port.link_up ? "up" : "down: packets are dropped");
+    }
+    link_up_[i] = port.link_up;
   }
-  link_up_ = statistics.link_up;
 }
 
 }  // namespace tiercast::sender

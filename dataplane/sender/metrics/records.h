@@ -43,7 +43,7 @@ class WorkerRecords {
   const std::string name_;
   agent::Telemetry& telemetry_;
   std::vector<std::uint64_t> given_up_;
-  bool link_up_ = true;
+  std::vector<bool> link_up_;  // by port
 };
 
 }  // namespace tiercast::sender

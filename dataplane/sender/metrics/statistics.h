@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/counter.h"
@@ -29,6 +30,7 @@ struct LayerStatistics {
 // The figures of one transmitting thread.
 struct WorkerStatistics {
   unsigned lcore = 0;
+  unsigned port = 0;            // index in Statistics::ports
   std::uint32_t sessions = 0;   // running now
   std::uint32_t layers = 0;     // with a rate above 0
   std::uint64_t generated = 0;  // data packets of all layers, including those of ended sessions
@@ -48,7 +50,7 @@ struct WorkerStatistics {
   Histogram gap_error;                  // |gap to the previous departure - gap of the due times|
 };
 
-// The figures of the receiving side. Each received frame has one fate: malformed, foreign,
+// The figures of a port's receiving side. Each received frame has one fate: malformed, foreign,
 // answered, learned, queries, ring_full or handed_on. A worker then counts a frame that was handed
 // on, as feedback_delivered or feedback_late.
 struct FeedbackStatistics {
@@ -64,12 +66,19 @@ struct FeedbackStatistics {
   std::uint64_t missed = 0;     // never received: the device had no room, by its own count
 };
 
+struct PortStatistics {
+  std::string device;  // as DPDK names it, such as "net_null0"
+  bool link_up = true;
+  FeedbackStatistics feedback;
+};
+
 struct Statistics {
   Time taken;
-  bool link_up = true;
+  std::vector<PortStatistics> ports;
   std::vector<WorkerStatistics> workers;
-  FeedbackStatistics feedback;
   std::vector<LayerStatistics> layers;  // of the running sessions, by session and rank
+
+  FeedbackStatistics feedback() const;  // of all ports
 };
 
 inline constexpr Duration kBehind = Duration::microseconds(100);

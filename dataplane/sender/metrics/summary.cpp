@@ -41,7 +41,7 @@ std::string summary(const Statistics& final, Duration took) {
                  dropped + skipped, share(dropped + skipped), dropped, skipped,
                  dpdk::short_time(late.quantile(0.5)), dpdk::short_time(late.quantile(0.99)),
                  dpdk::short_time(late.max()), behind);
-  const FeedbackStatistics& feedback = final.feedback;
+  const FeedbackStatistics feedback = final.feedback();
   if (feedback.received > 0 || feedback.missed > 0) {
     fmt::format_to(out,
                    "feedback: {} frames: {} delivered, {} refused, {} malformed, {} foreign, {} "

@@ -32,6 +32,7 @@ std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec) {
   request.top_rank = spec.has_top_rank() ? spec.top_rank() : top;
   check_range("top_rank", request.top_rank, -1, top);
   request.input = spec.input();
+  request.port = spec.port();
   std::vector<SessionRequest> requests(count, request);
   for (std::uint32_t i = 1; i < count; ++i) {
     requests[i].config.session = static_cast<std::uint16_t>(config.session + i);

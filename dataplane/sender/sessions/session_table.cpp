@@ -57,7 +57,7 @@ SessionTable::SessionTable(const Settings& settings, Outlet& outlet)
       timers_(settings.sessions),
       layers_(settings.sessions * kMaxLayers),
       sessions_(settings.sessions, nullptr),
-      header_bytes_(wire::kFrameHeaderBytes + (settings.addresses.vlan ? kVlanBytes : 0)),
+      header_bytes_(wire::kFrameHeaderBytes + (settings.addresses.vlan ? dpdk::kVlanBytes : 0)),
       prefilled_(settings.prefilled && settings.payload == nullptr) {
   released_.resize(layers_.size());
 }
@@ -260,7 +260,7 @@ void SessionTable::control(const Session& session, Destination to,
             whole.begin() + static_cast<std::ptrdiff_t>(header_bytes_));
   wire::write_udp_headers(flow, next_ip_id_++,
                           whole.subspan(header_bytes_ - wire::kFrameHeaderBytes));
-  if (settings_.addresses.vlan) insert_tag(*settings_.addresses.vlan, whole);
+  if (settings_.addresses.vlan) dpdk::insert_tag(*settings_.addresses.vlan, whole);
   outlet_.control(whole);
 }
 

@@ -46,6 +46,7 @@ struct SessionRequest {
   SessionConfig config;
   int top_rank = -1;  // highest rank with a subscriber; -1: none
   std::string input;  // file that a reliable scheme transfers; "": none
+  std::string port;   // DPDK's name of the port that sends it; "": any
 };
 
 // One session. The controlling thread makes it, passes it to a table, and gets it back to destroy

@@ -13,8 +13,6 @@ namespace {
 
 using dpdk::Igmp;
 
-constexpr std::uint16_t kEtherTypeVlan = 0x8100;
-constexpr std::size_t kMacBytes = 12;
 constexpr unsigned kPrefetch = 3;  // frames ahead
 
 }  // namespace
@@ -84,25 +82,8 @@ void FeedbackReceiver::hand_on() {
   }
 }
 
-bool FeedbackReceiver::strip_vlan(rte_mbuf* mbuf) const {
-  if (!addresses_.vlan) return true;
-  std::byte* const frame = rte_pktmbuf_mtod(mbuf, std::byte*);
-  const std::span<const std::byte> bytes(frame, rte_pktmbuf_data_len(mbuf));
-  if (bytes.size() < wire::kEthernetBytes + kVlanBytes ||
-      wire::get16(bytes, kMacBytes) != kEtherTypeVlan ||
-      (wire::get16(bytes, kMacBytes + 2) & 0xfff) != addresses_.vlan->id) {
-    return false;
-  }
-  std::memmove(frame + kVlanBytes, frame, kMacBytes);
-  return rte_pktmbuf_adj(mbuf, kVlanBytes) != nullptr;
-}
-
 bool FeedbackReceiver::send(rte_mbuf* mbuf) {
-  if (addresses_.vlan) {
-    auto* const tagged = reinterpret_cast<std::byte*>(rte_pktmbuf_prepend(mbuf, kVlanBytes));
-    if (tagged == nullptr) return false;
-    insert_tag(*addresses_.vlan, std::span(tagged, rte_pktmbuf_data_len(mbuf)));
-  }
+  if (addresses_.vlan && !dpdk::insert_tag(*addresses_.vlan, mbuf)) return false;
   static_cast<FeedbackNote*>(rte_mbuf_to_priv(mbuf))->slot = kAnswer;
   return workers_.front()->deliver(std::span(&mbuf, 1)) == 1;
 }
@@ -115,7 +96,7 @@ void FeedbackReceiver::take(Time now, rte_mbuf* mbuf) {
     rte_pktmbuf_free(mbuf);
   };
   if (mbuf->nb_segs != 1) return discard(malformed_);
-  if (!strip_vlan(mbuf)) return discard(foreign_);
+  if (addresses_.vlan && !dpdk::remove_tag(*addresses_.vlan, mbuf)) return discard(foreign_);
   const std::span<std::byte> frame(rte_pktmbuf_mtod(mbuf, std::byte*), rte_pktmbuf_data_len(mbuf));
   auto* const note = static_cast<FeedbackNote*>(rte_mbuf_to_priv(mbuf));
 

@@ -50,8 +50,6 @@ class FeedbackReceiver {
   void hand_on();
   // Asks the first worker to send a frame. False if it has no room.
   bool send(rte_mbuf* mbuf);
-  // Moves a tagged frame's addresses over its tag. False if the frame belongs to another VLAN.
-  bool strip_vlan(rte_mbuf* mbuf) const;
 
   static constexpr std::uint64_t kNobody = ~0ull;  // otherwise worker << 40 | scheme << 32 | slot
 

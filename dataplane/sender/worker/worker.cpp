@@ -45,7 +45,7 @@ Worker::Worker(const Settings& settings, Port& port)
       wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (wakeup_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
   const std::size_t frame = settings.sessions.largest_frame + SessionTable::kSpareBytes;
-  pool_ = port.make_pool("worker-" + std::to_string(settings.queue),
+  pool_ = port.make_pool("worker-" + std::to_string(settings.lcore),
                          frame > 4096 ? kJumboBuffers : kFrameBuffers, frame);
   // Set up every buffer as build() expects it.
   const std::size_t header = table_.header_bytes();
@@ -88,8 +88,7 @@ void Worker::wake() {
 // Each turn hands over what is due, plans what comes next, and builds one packet before its
 // departure. A worker that is on time sends one packet a turn; a late one sends up to a ring of
 // them. If there is nothing to prepare, the worker only watches the clock until the next departure.
-void Worker::run(const std::atomic<bool>& stop, unsigned lcore) {
-  lcore_ = lcore;
+void Worker::run(const std::atomic<bool>& stop) {
   prctl(PR_SET_TIMERSLACK, 1ul);  // in ns; applies to this thread
   Time now = clock_.now();
   Time next_chores = now;
@@ -369,7 +368,7 @@ void Worker::record(Time time, std::uint16_t session, std::string_view kind,
 
 WorkerStatistics Worker::statistics() const {
   WorkerStatistics out;
-  out.lcore = lcore_;
+  out.lcore = settings_.lcore;
   table_.read(out);
   out.control_sent = control_sent_.get();
   out.control_dropped = control_dropped_.get();

@@ -84,6 +84,7 @@ class Worker final : private Outlet {
  public:
   struct Settings {
     SessionTable::Settings sessions;
+    unsigned lcore = 0;       // names its pool of buffers
     std::uint16_t queue = 0;  // transmit queue
     bool poll = false;
     // For a worker that also receives: delivers at most `limit` of the received frames and returns
@@ -97,7 +98,7 @@ class Worker final : private Outlet {
 
   // Runs the thread until `stop`, then processes all that was delivered. So the threads that
   // deliver and give orders must end first.
-  void run(const std::atomic<bool>& stop, unsigned lcore);
+  void run(const std::atomic<bool>& stop);
 
   // The controlling thread's ends of the rings.
   bool order(const Command& command);
@@ -180,7 +181,6 @@ class Worker final : private Outlet {
   Duration early_;  // how long before its due time a packet is handed to a device that waits itself
   Time next_sync_;
   std::int64_t last_late_ns_ = 0;
-  std::atomic<unsigned> lcore_{0};
   Counter control_sent_, control_dropped_, behind_, trace_lost_;
   SharedHistogram late_, gap_error_;
 };

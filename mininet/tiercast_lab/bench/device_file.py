@@ -57,6 +57,9 @@ class DeviceFile(_Part):
     poll: bool = False
     line_rate: Rate | None = None  # of the sending port; bounds the search
     groups: GroupsPart = GroupsPart()
+    # A command of the shell that resets a device that is not embedded (RFC 6201), such as
+    # "ssh switch reload". It may return before the device is back.
+    reset: str | None = None
     multicast: bool = True  # whether the device forwards multicast
     unicast: bool = True  # whether it forwards unicast between the ports' addresses
 
@@ -66,6 +69,8 @@ class DeviceFile(_Part):
             raise ValueError("give either `embedded` or `ports`")
         if self.ports and len(self.ports) < 2:
             raise ValueError("`ports` needs at least two: one that sends, and one that receives")
+        if self.embedded and self.reset:
+            raise ValueError("an embedded device has its own `reset`; leave it out")
         if self.ports and (self.port_rate or self.queue):
             raise ValueError("`port_rate` and `queue` are an embedded device's")
         if self.embedded == "bmv2" and (self.port_rate or self.queue):

@@ -98,10 +98,26 @@ class EmbeddedDevice:
             _run(*self._inside("tester"), "ip", "link", "set", f"t{i}", "address", self._mac(i))
             for end, letter in (("tester", "t"), ("device", "d")):
                 _run(*self._inside(end), "ip", "link", "set", f"{letter}{i}", "mtu", "9000", "up")
+        self._start_switch()
+
+    def _start_switch(self) -> None:
         self._start("switch", self._switch_command())
         self._wait(lambda: self._socket.exists() or self._device.embedded == "bmv2",
                    "the switch serves P4Runtime")  # fmt: skip
         self._start_controller()
+
+    def reset(self) -> None:
+        """Kills the switch, and starts it and the controller, which loads the program and installs
+        routes, anew."""
+        programs = [
+            (name, one) for name, one in self._processes if name in ("controller", "switch")
+        ]
+        for _, process in programs:
+            process.kill()
+            process.wait()
+        self._processes = [one for one in self._processes if one not in programs]
+        self._socket.unlink(missing_ok=True)
+        self._start_switch()
 
     @property
     def _socket(self) -> Path:

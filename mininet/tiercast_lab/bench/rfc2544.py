@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 from tiercast_lab.bench.outcome import Curve, NotMeasured, Outcome, Plot
 from tiercast_lab.bench.trials import OVERHEAD_BYTES, Bench, Found, Trial, mean
 
 STEPS = 10  # of the frame loss rate: 100 %, 90 % ...
 OVERLOAD = 1.1  # RFC 2544 section 26.5
+RESET_AFTER_S = 1.0  # of traffic
+RESET_TAIL_S = 1.0  # a device whose last frame leaves later has not come back
 BURST_S = 2.0  # RFC 2544 section 26.4: bursts of at least two seconds
 
 
@@ -33,6 +38,24 @@ class Rfc2544:
             keys=1, figure=1,
             plots=[Plot("Throughput", "frame, bytes", "frames/s", [Curve("measured", curve)])],
             details={str(size): _trials(found) for size, found in self.throughputs.items()},
+        )  # fmt: skip
+
+    def bidirectional(self) -> Outcome:
+        back = {"from": 1, "to": [self.bench.host(0, sender=1)]}
+        rows, curve = [], []
+        for size in self.bench.plan.sizes:
+            found = self.bench.search(size, lambda rate, size=size: self.bench.trial(  # type: ignore[misc]
+                size, rate, [self.bench.host(1)], lambda sent: {1: sent}, back=back))  # fmt: skip
+            rows.append([size, found.rate, 2 * found.rate, found.limit, len(found.trials)])
+            curve.append((float(size), 2 * found.rate))
+        return Outcome(
+            "Bidirectional throughput", "RFC 2544, 26.1 with 14",
+            ["frame, bytes", "each direction, frames/s", "both, frames/s", "limited by", "trials"],
+            rows, keys=1, figure=2,
+            notes=["Both ports send at the same rate at the same time; a trial fails if either "
+                   "direction does."],
+            plots=[Plot("Bidirectional throughput", "frame, bytes", "both, frames/s",
+                        [Curve("measured", curve)])],
         )  # fmt: skip
 
     def latency(self) -> Outcome:
@@ -145,6 +168,46 @@ class Rfc2544:
                    "that: from the change of the rate until the last loss was seen."],
         )  # fmt: skip
 
+    def reset(self) -> Outcome:
+        bench = self.bench
+        assert bench.reset is not None
+        size = min(bench.plan.sizes)
+        rate = self.throughputs[size].rate
+        frames = max(1, round(rate * bench.plan.reset_s))
+        bench.say(f"{size} B: {rate:,.0f} frames/s for {bench.plan.reset_s:g} s, with a reset")
+        # The reset is this thread's: what it starts would end with another one.
+        with ThreadPoolExecutor(1) as executor:
+            future = executor.submit(
+                lambda: bench.trial(
+                    size, rate, [bench.host(1)], lambda sent: {1: sent}, each=True, frames=frames
+                )
+            )
+            time.sleep(RESET_AFTER_S)
+            bench.reset()
+            trial = future.result()
+        (one,) = trial.answer["ports"][1]["each"] or [{"longest_cut_ns": 0}]
+        rows: list[list[object]] = []
+        if trial.tail_s() > RESET_TAIL_S or one["longest_cut_ns"] == 0:
+            late = f"not back within {bench.plan.reset_s - RESET_AFTER_S:g} s"
+            rows.append([size, rate, trial.lost(), late, "–"])
+        else:
+            rows.append([size, rate, trial.lost(), one["longest_cut_ns"] / 1e6,
+                         1e3 * trial.lost() / rate])  # fmt: skip
+        what = (
+            "The switch's process is killed and started again, and then the controller, which "
+            "loads the program and installs the routes (a process reset, RFC 6201 4.2.2)."
+            if bench.device.embedded
+            else f"By the command of the device's file: {bench.device.reset}"
+        )
+        return Outcome(
+            "Reset", "RFC 2544, 26.6 (RFC 6201)",
+            ["frame, bytes", "offered, frames/s", "lost", "reset time by time stamps, ms",
+             "by lost frames, ms"], rows, keys=1, figure=3,
+            notes=[what, "By time stamps: between the last frame before and the first one behind "
+                   "the longest interruption. By lost frames: all that were lost over the offered "
+                   "rate. One reset, at the throughput of the smallest frames."],
+        )  # fmt: skip
+
     def _top_rate(self, size: int, found: Found) -> float:
         if self.bench.device.line_rate is not None:
             return self.bench.device.line_rate / 8 / (size + OVERHEAD_BYTES)
@@ -152,9 +215,6 @@ class Rfc2544:
 
 
 NOT_MEASURED = [
-    NotMeasured("Reset", "RFC 2544, 26.6",
-                "the tester cannot reset the device, or know when it was"),
-    NotMeasured("Bidirectional traffic", "RFC 2544, 14", "one port of the tester sends"),
     NotMeasured("Modifiers: broadcast, management, filters", "RFC 2544, 11",
                 "they are the device's set-up; run again with each"),
     NotMeasured("Random addresses", "RFC 2544, 12", "frames go to the second port's address"),

@@ -194,7 +194,7 @@ class Rfc3918:
     def _burden(self, size: int) -> dict[str, Any]:
         last = self.bench.receivers[-1]
         return {"from": last, "rate": self.aggregated[size].rate * BURDEN,
-                "to": [self.bench.host(1)]}  # fmt: skip
+                "to": [self.bench.host(1, sender=last)]}  # fmt: skip
 
     # 6. Overhead, and 8.2
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from tiercast_lab.base.errors import RunFailed
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.base.scratch import scratch_folder
 from tiercast_lab.bench import rfc2544, rfc3918
@@ -18,7 +21,9 @@ from tiercast_lab.bench.rfc3918 import Rfc3918
 from tiercast_lab.bench.tester import CabledPort, Tester
 from tiercast_lab.bench.trials import Bench, Plan, Unsettled
 
-UNICAST_TESTS = ("throughput", "latency", "frame-loss", "back-to-back", "recovery")
+UNICAST_TESTS = (
+    "throughput", "bidirectional", "latency", "frame-loss", "back-to-back", "recovery", "reset",
+)  # fmt: skip
 MULTICAST_TESTS = (
     "aggregated", "mixed", "scaled", "multicast-latency", "burdened-latency", "join-delay",
     "leave-delay", "burdened-join", "capacity",
@@ -27,7 +32,7 @@ TESTS = UNICAST_TESTS + MULTICAST_TESTS
 # Tests that begin where another one ended.
 NEEDS = {
     "latency": "throughput", "frame-loss": "throughput", "back-to-back": "throughput",
-    "recovery": "throughput",
+    "recovery": "throughput", "reset": "throughput",
     "scaled": "aggregated", "multicast-latency": "aggregated", "burdened-latency": "aggregated",
     "join-delay": "aggregated", "leave-delay": "aggregated", "burdened-join": "aggregated",
 }  # fmt: skip
@@ -72,10 +77,12 @@ def run(
         unicast, multicast = Rfc2544(bench), Rfc3918(bench)
         tests: dict[str, Callable[[], Outcome]] = {
             "throughput": unicast.throughput,
+            "bidirectional": unicast.bidirectional,
             "latency": unicast.latency,
             "frame-loss": unicast.frame_loss,
             "back-to-back": unicast.back_to_back,
             "recovery": unicast.system_recovery,
+            "reset": unicast.reset,
             "aggregated": multicast.aggregated_throughput,
             "mixed": multicast.mixed_class_throughput,
             "scaled": multicast.scaled_group_forwarding,
@@ -113,9 +120,24 @@ def _hindrance(test: str, device: DeviceFile, bench: Bench, failed: set[str]) ->
         return "the device's file says `multicast: false`"
     if (test in UNICAST_TESTS or test == "mixed") and not device.unicast:
         return "the device's file says `unicast: false`"
+    if test == "reset" and bench.reset is None:
+        return "the device's file has no `reset`, a command that resets it"
     if test.startswith("burdened") and (not device.unicast or len(bench.receivers) < 2):
         return "the burden is unicast from a third port to the second"
     return ""
+
+
+def _reset(command: str, within_s: float) -> None:
+    try:
+        done = subprocess.run(
+            command, shell=True, capture_output=True, text=True, timeout=within_s,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise RunFailed(f"reset: `{command}` did not end within {within_s:g} s") from None
+    if done.returncode != 0:
+        said = done.stderr.strip()[-1000:]
+        raise RunFailed(f"reset: `{command}` ended with status {done.returncode}: {said}")
 
 
 @contextlib.contextmanager
@@ -125,6 +147,7 @@ def _bench(
     with contextlib.ExitStack() as stack:
         prefix: list[str] = []
         alive: Callable[[], None] = lambda: None  # noqa: E731
+        reset: Callable[[], None] | None = None
         if device.embedded is not None:
             folder = stack.enter_context(scratch_folder(name="bench-"))
             made = EmbeddedDevice(device, folder)
@@ -132,8 +155,11 @@ def _bench(
             say(f"starts {device.embedded}")
             made.make()
             ports, prefix, alive = made.ports(), made.prefix, made.check
+            reset = made.reset
         else:
             ports = [CabledPort(one.device, str(one.address), one.next_hop) for one in device.ports]
+            if device.reset is not None:
+                reset = partial(_reset, device.reset, plan.reset_s)
         tester = Tester(
             ports, interrupt, prefix=prefix, eal=device.eal,
             streams=max(1024, 2 * device.groups.count),
@@ -141,4 +167,4 @@ def _bench(
             igmp=device.groups.igmp, poll=device.poll,
         )  # fmt: skip
         stack.callback(tester.close)
-        yield Bench(tester, ports, device, plan, alive, say)
+        yield Bench(tester, ports, device, plan, alive, say, reset)

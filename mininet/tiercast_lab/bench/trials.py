@@ -35,6 +35,7 @@ class Plan:
     max_rate: float = 2e7  # frames/s
     joins: int = 5  # repetitions of a delay of joins and leaves
     latency_trials: int = 1  # RFC 2544 section 26.2: at least 20
+    reset_s: float = 60.0  # of the trial in which the device is reset
 
     def passes(self, trial: Trial) -> bool:
         late_s = self.late_s
@@ -111,25 +112,25 @@ class Bench:
         plan: Plan,
         alive: Callable[[], None] = lambda: None,
         say: Callable[[str], None] = lambda text: None,
+        reset: Callable[[], None] | None = None,
     ) -> None:
         """The first port sends. `alive` raises an error if the device has gone; `say` tells the
-        user what goes on."""
+        user what goes on; `reset` resets the device (None: nobody can)."""
         self.tester, self.ports, self.device, self.plan = tester, ports, device, plan
         self.receivers = list(range(1, len(ports)))
         self.say = say
         self._alive = alive
+        self.reset = reset
         self._first = device.groups.first
 
     def groups(self, count: int, first: int = 0) -> dict[str, Any]:
         return {"first": str(self._first + first), "count": count,
                 "source": str(self.ports[0].address)}  # fmt: skip
 
-    def host(self, port: int, weight: int = 1) -> dict[str, Any]:
-        """A destination of unicast frames: the address of a port."""
-        return {"host": self.ports[port].address, "mac": self._next_hop(port), "weight": weight}
-
-    def _next_hop(self, port: int) -> str:
-        return self.ports[0].next_hop or str(self.tester.ports[port]["mac"])
+    def host(self, port: int, weight: int = 1, sender: int = 0) -> dict[str, Any]:
+        """A destination of unicast frames from port `sender`: the address of a port."""
+        next_hop = self.ports[sender].next_hop or str(self.tester.ports[port]["mac"])
+        return {"host": self.ports[port].address, "mac": next_hop, "weight": weight}
 
     def join(self, port: int, groups: dict[str, Any]) -> int:
         return int(self.tester.ask({"do": "join", "port": port, "groups": groups})["at_ns"])
@@ -149,7 +150,7 @@ class Bench:
         **more: Any,
     ) -> Trial:
         """`expected` gives, for a number of frames sent, how many each port should receive. `rate`
-        0: back to back."""
+        0: back to back. With `back` the first port receives, too: what the other one sends."""
         self._alive()
         if frames is None:
             frames = max(1, round(rate * self.plan.trial_s))
@@ -157,7 +158,12 @@ class Bench:
             {"do": "trial", "from": 0, "frame": frame, "rate": rate, "frames": frames, "to": to,
              "wait_s": self.plan.wait_s if wait_s is None else wait_s, **more}
         )  # fmt: skip
-        return Trial(frame, rate, answer["rate"], answer["sent"], expected(answer["sent"]), answer)
+        expecting, offered = expected(answer["sent"]), answer["rate"]
+        if (back := answer.get("back")) is not None:
+            expecting = expecting | {0: back["sent"]}
+            offered = min(offered, back["rate"])
+            answer["last_ns"] = max(answer["last_ns"], back["last_ns"])
+        return Trial(frame, rate, offered, answer["sent"], expecting, answer)
 
     def settle(self, groups: dict[str, Any], ports: Sequence[int], frame: int = 64) -> None:
         """Sends to the groups until all ports receive all of them. Raises Unsettled if they do

@@ -65,7 +65,7 @@ def bench(
 ) -> None:
     """Benchmark a device by the book: RFC 2544 and RFC 3918.
 
-    Throughput, latency, loss and bursts of unicast; aggregated, mixed and scaled multicast
+    Throughput in one and both directions, latency, loss, bursts and reset of unicast; aggregated, mixed and scaled multicast
     throughput, latency, join and leave delays and group capacity of multicast. The report is
     results/bench-NAME/report.html, with bench.json beside it. Exit status: 0 measured, 2 bad input,
     4 the device or the tester failed, 130 interrupted.
@@ -109,6 +109,7 @@ def bench(
                 tries=tries or (2 if one.embedded else 1),
                 joins=3 if quick else 10,
                 latency_trials=1 if quick else 20,
+                reset_s=20.0 if quick else 60.0,
             )  # fmt: skip
             suite = suites.run(
                 one, name, plan, only or [], interrupt,

@@ -4,6 +4,7 @@ streams of tiercast-send over a veth, with IGMP on the wire. The veth needs root
 from __future__ import annotations
 
 import json
+import os
 import random
 import select
 import time
@@ -172,6 +173,35 @@ def test_streams_beyond_the_room_are_counted(tmp_path: Path) -> None:
     check_fates(port)
     assert len(port["streams"]) == 15
     assert port["frames"]["no_room"] == 15
+
+
+def test_ports_share_lcores_and_a_capture(tmp_path: Path) -> None:
+    """Three ports over two receiving threads: each has its own account, the capture has all."""
+    devices, sent = [], []
+    for port in range(3):
+        frames = [rlm(port, 0, seq) for seq in range(200) if seq % (port + 2) != 1]
+        write_capture(tmp_path / f"in{port}.pcap", frames)
+        devices.append(f"--vdev=net_pcap{port},rx_pcap={tmp_path}/in{port}.pcap")
+        sent.append(len(frames))
+    report, capture = tmp_path / "found.json", tmp_path / "c.pcap"
+    cpus = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
+    program = Program([str(RECEIVER), f"--lcores=(0-2)@({cpus})", *devices, *MEMORY, "--", "--any",
+                       f"--json={report}", f"--pcap={capture}", f"--metrics=127.0.0.1:{PORT}"],
+                      None)  # fmt: skip
+    wait_until(lambda: metric("tiercast_receiver_frames_total") >= sum(sent), "all are received")
+    program.terminate()
+    ended = program.wait()
+    assert ended.status == 0, ended.stderr
+    for number, port in enumerate(found(report)["ports"]):
+        check_fates(port)
+        (stream,) = port["streams"]
+        assert (stream["session"], stream["received"]) == (number, sent[number])
+        missing = [seq for seq in range(200) if seq % (number + 2) == 1]
+        last = max(set(range(200)) - set(missing))
+        assert stream["lost"] == sum(seq < last for seq in missing)
+    with PcapReader(str(capture)) as reader:
+        groups = Counter(Ether(bytes(frame))[IP].dst for frame in reader)
+    assert groups == {str(group_address(port, 0)): sent[port] for port in range(3)}
 
 
 def test_a_ring_hands_over_what_is_counted(tmp_path: Path) -> None:

@@ -25,17 +25,38 @@ TEST(SenderOptions, EalArgumentsStandBeforeTheSeparator) {
                            "02:00:00:00:00:01", "--gateway-mac", "02:00:00:01:00:00"}),
             std::nullopt);
   EXPECT_THAT(options.eal_arguments, ElementsAre("--vdev=net_null0", "-m", "64"));
-  EXPECT_EQ(options.address, 0x0a000002u);
-  EXPECT_EQ(agent::format_mac(options.mac.value()), "02:00:00:00:00:01");
-  EXPECT_EQ(agent::format_mac(options.gateway_mac), "02:00:00:01:00:00");
+  const SenderAddresses written = options.addresses_of(0, {});
+  EXPECT_EQ(written.own.ip, 0x0a000002u);
+  EXPECT_EQ(agent::format_mac(written.own.mac), "02:00:00:00:00:01");
+  EXPECT_EQ(agent::format_mac(written.gateway), "02:00:00:01:00:00");
   EXPECT_EQ(options.scheme->name, "sim");
 }
 
 TEST(SenderOptions, ByDefaultTheDevicesMacAndBroadcastAsNextHop) {
   SenderOptions options;
   ASSERT_EQ(options.parse({"--", "--address", "10.0.0.2"}), std::nullopt);
-  EXPECT_FALSE(options.mac.has_value());
-  EXPECT_EQ(agent::format_mac(options.gateway_mac), "ff:ff:ff:ff:ff:ff");
+  const agent::MacAddress device = agent::parse_mac("02:00:00:00:00:09", "");
+  EXPECT_EQ(options.addresses_of(0, device).own.mac, device);
+  EXPECT_EQ(agent::format_mac(options.addresses_of(0, device).gateway), "ff:ff:ff:ff:ff:ff");
+}
+
+TEST(SenderOptions, SeveralPortsHaveOneValueOrOneEach) {
+  SenderOptions options;
+  ASSERT_EQ(options.parse({"--", "--address", "10.0.0.2", "10.0.1.2", "--gateway", "10.0.0.1",
+                           "--gateway", "10.0.1.1", "--mac", "02:00:00:00:00:01"}),
+            std::nullopt);
+  EXPECT_NO_THROW(options.check_ports(2));
+  EXPECT_EQ(options.addresses_of(1, {}).own.ip, 0x0a000102u);
+  EXPECT_EQ(options.addresses_of(1, {}).gateway_ip, 0x0a000101u);
+  EXPECT_EQ(options.addresses_of(1, {}).own.mac, options.addresses_of(0, {}).own.mac);
+  for (const std::size_t ports : {1, 3}) {
+    try {
+      options.check_ports(ports);
+      FAIL() << ports;
+    } catch (const ConfigError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("--address: 2 values for"));
+    }
+  }
 }
 
 TEST(SenderOptions, ErrorsNameOptionAndValue) {

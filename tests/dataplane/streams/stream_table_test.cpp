@@ -71,7 +71,7 @@ TEST(StreamTable, DelaysLieInTheirBin) {
     last = sent + latency;
   }
   const Stream& stream = table[0];
-  const auto check = [](std::vector<std::int64_t>& values, const DelayBins& bins) {
+  const auto check = [](std::vector<std::int64_t>& values, const DelayCounts& bins) {
     std::vector<std::uint64_t> expected(DelayBins::kBins);
     for (const std::int64_t value : values) {
       std::size_t bin = 0;
@@ -89,8 +89,8 @@ TEST(StreamTable, DelaysLieInTheirBin) {
       EXPECT_LE(bins.quantile(share), std::max<std::int64_t>(exact + exact / 4, 255));
     }
   };
-  check(latencies, stream.latency);
-  check(gaps, stream.gaps);
+  check(latencies, stream.latency());
+  check(gaps, stream.gaps());
   EXPECT_EQ(stream.latency_sum_ns, sum);
   EXPECT_EQ(stream.latency_min_ns, latencies.front());
   EXPECT_EQ(stream.latency_max_ns, latencies.back());
@@ -122,6 +122,10 @@ TEST(StreamTable, CountsMarksAndExtents) {
   EXPECT_EQ(table[0].extents.get(), 2u);
   EXPECT_EQ(table[0].sequence.restarts(), 0u);
   EXPECT_EQ(table[0].last_gap_ns.load(), 1'000'000 + 7 * 1000);  // 7 came before 6
+  EXPECT_EQ(table[0].longest_cut_ns.load(), 1000);
+  table.account(0, packet(8, 8000, now + 5000), now + 5000);  // late, but none is missing
+  table.account(0, packet(12, 12'000, now + 8000), now + 8000);
+  EXPECT_EQ(table[0].longest_cut_ns.load(), 3000);
 }
 
 TEST(StreamTable, ARestartedSenderIsKnownByItsTimeUnlessItRepeatsPackets) {

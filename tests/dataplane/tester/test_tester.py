@@ -92,6 +92,12 @@ def test_two_ports_cabled_to_each_other() -> None:
                          to=[groups], changes=[change], burden=burden)  # fmt: skip
             assert answer["sent"] == answer["ports"][1]["received"] == 400
             assert answer["ports"][0]["received"] == 0
+            back = {"from": 1, "to": [{"host": "10.0.0.2", "mac": ports[0]["mac"]}]}
+            both = ask(do="trial", **{"from": 0}, frame=128, rate=2000, frames=300, wait_s=0.3,
+                       to=[groups], back=back)  # fmt: skip
+            assert both["sent"] == both["ports"][1]["received"] == 300
+            assert both["back"]["sent"] == both["ports"][0]["received"] == 300
+            assert both["back"]["rate"] == pytest.approx(both["rate"], rel=0.2)
             (at,) = answer["changed_ns"]
             assert at >= answer["first_ns"]
             assert ask(do="leave", port=1, groups=groups)["at_ns"] > at

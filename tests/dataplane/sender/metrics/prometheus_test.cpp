@@ -38,7 +38,9 @@ Statistics example() {
   worker.late.raise_max(5'000'000'000);
   statistics.workers.push_back(worker);
   statistics.workers.back().lcore = 4;
-  statistics.feedback.malformed = 7;
+  PortStatistics& port = statistics.ports.emplace_back();
+  port.device = "net_null0";
+  port.feedback.malformed = 7;
   statistics.layers.push_back({.session = 1,
                                .rank = 0,
                                .rate = Rate::bits_per_second(8e6),
@@ -62,6 +64,8 @@ TEST(SenderMetrics, EachWorkerHasItsCounts) {
   ASSERT_EQ(sent.metric.size(), 2u);
   EXPECT_EQ(sent.metric[0].label[0].name, "lcore");
   EXPECT_EQ(sent.metric[0].label[0].value, "3");
+  EXPECT_EQ(sent.metric[0].label[1].name, "port");
+  EXPECT_EQ(sent.metric[0].label[1].value, "net_null0");
   EXPECT_EQ(sent.metric[0].counter.value, 1000);
   EXPECT_EQ(found.at("tiercast_sender_layers").metric[1].gauge.value, 9);
   EXPECT_EQ(found.at("tiercast_sender_link_up").metric[0].gauge.value, 1);
@@ -113,7 +117,7 @@ TEST(SenderSummary, NamesWantedSentLostAndLate) {
   Statistics statistics = example();  // two workers, each 1010 generated, 10 dropped
   statistics.workers[0].given_up = 5;
   statistics.workers[0].behind = 3;
-  statistics.feedback.received = 107;
+  statistics.ports[0].feedback.received = 107;
   const std::string text = summary(statistics, Duration::milliseconds(2000));
   EXPECT_THAT(text, HasSubstr("sent 2000 of 2025 wanted packets in 2.0 s (1.00 k packets/s, 8.00 "
                               "Mbit/s of IP)"));
@@ -124,13 +128,14 @@ TEST(SenderSummary, NamesWantedSentLostAndLate) {
 }
 
 TEST(SenderLiveView, ShowsRatesOfTheTimeSinceTheLastTable) {
-  LiveView view("net_null");
+  LiveView view;
   Statistics statistics = example();
-  EXPECT_THAT(view.draw(statistics), HasSubstr("net_null, link up, 0 s, wanted 1.00 k packets/s"));
+  EXPECT_THAT(view.draw(statistics),
+              HasSubstr("on net_null0 (link up), 0 s, wanted 1.00 k packets/s"));
   statistics.taken = statistics.taken + Duration::milliseconds(500);
   statistics.workers[0].sent += 7'400'000;
   statistics.workers[0].late.add_to_bin(Histogram::bin_of(1500), 1000);
-  statistics.link_up = false;
+  statistics.ports[0].link_up = false;
   const std::string table = view.draw(statistics);
   EXPECT_THAT(table, HasSubstr("link DOWN"));
   EXPECT_THAT(table, HasSubstr("14.8 M"));
@@ -140,7 +145,7 @@ TEST(SenderLiveView, ShowsRatesOfTheTimeSinceTheLastTable) {
 }
 
 TEST(SenderLiveView, DrawsOverWhatItDrew) {
-  LiveView view("net_null");
+  LiveView view;
   std::FILE* terminal = std::tmpfile();
   view.show(example(), terminal);
   view.show(example(), terminal);

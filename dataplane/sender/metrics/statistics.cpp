@@ -1,0 +1,21 @@
+#include "dataplane/sender/metrics/statistics.h"
+
+namespace tiercast::sender {
+
+FeedbackStatistics Statistics::feedback() const {
+  FeedbackStatistics sum;
+  for (const PortStatistics& port : ports) {
+    sum.received += port.feedback.received;
+    sum.handed_on += port.feedback.handed_on;
+    sum.malformed += port.feedback.malformed;
+    sum.foreign += port.feedback.foreign;
+    sum.answered += port.feedback.answered;
+    sum.learned += port.feedback.learned;
+    sum.queries += port.feedback.queries;
+    sum.ring_full += port.feedback.ring_full;
+    sum.missed += port.feedback.missed;
+  }
+  return sum;
+}
+
+}  // namespace tiercast::sender
