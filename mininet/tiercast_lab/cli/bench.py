@@ -65,10 +65,10 @@ def bench(
 ) -> None:
     """Benchmark a device by the book: RFC 2544 and RFC 3918.
 
-    Throughput in one and both directions, latency, loss, bursts and reset of unicast; aggregated, mixed and scaled multicast
-    throughput, latency, join and leave delays and group capacity of multicast. The report is
-    results/bench-NAME/report.html, with bench.json beside it. Exit status: 0 measured, 2 bad input,
-    4 the device or the tester failed, 130 interrupted.
+    Throughput in one and both directions, latency, loss, bursts and reset of unicast; aggregated,
+    mixed and scaled multicast throughput, latency, join and leave delays and group capacity of
+    multicast. The report is results/bench-NAME/report.html, with bench.json beside it. Exit status:
+    0 measured, 2 bad input, 4 the device or the tester failed, 130 interrupted.
     """
     from tiercast_lab.base.interrupt import Interrupt
     from tiercast_lab.base.machine import describe
