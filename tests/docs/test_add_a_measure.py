@@ -81,7 +81,18 @@ def test_a_measure_that_fails_is_named_and_the_rows_are_kept(
     assert run.returncode == 2
     assert f"TIERCAST_MEASURES: {measures}{said}" in run.stderr
     assert "Traceback" not in run.stderr
-    assert list(results.glob("*/rows/received.parquet"))
+    (kept,) = results.glob("*/rows/received.parquet")
+    stored = kept.parents[1]
+    assert f"report {stored}" in run.stdout
+    again = tiercast(measures, "report", str(stored))
+    assert again.returncode == 2 and said in again.stderr
+    # The measure is mended: the rows are judged as they would have been.
+    measures.write_text(text)
+    assert tiercast(measures, "report", str(stored)).returncode == 0
+    summary = json.loads((stored / "summary.json").read_text())
+    assert summary["verdict"] == "met" and "grounds" not in summary
+    assert [figure["ok"] for figure in summary["expected"]] == [True]
+    assert {check["name"] for check in summary["validity"]["checks"]} == {"unaccounted", "refused"}
 
 
 def test_a_run_is_read_without_the_file_of_its_measure(tmp_path: Path) -> None:

@@ -75,15 +75,18 @@ def report(
         bool, typer.Option("--json", help="Print what `tiercast run --json` printed.")
     ] = False,
 ) -> None:
-    """Rebuild the plots and the report of a stored run from its rows."""
+    """Rebuild the plots and the report of a stored run from its rows. A run that was not judged
+    because a measure failed is judged first."""
     from tiercast_lab.cli.running import run_as_json
+    from tiercast_lab.experiment.schemes import known_schemes
+    from tiercast_lab.results.judging import judged_now
     from tiercast_lab.results.storage import reading, writing
     from tiercast_lab.show.plots import write_plots
     from tiercast_lab.show.run_report import write_report
 
     directory = _directory_of(run_directory)
     with reading(directory), writing(directory):
-        stored = _stored(directory)
+        stored = judged_now(_stored(directory), known_schemes())
         write_plots(stored)
         made = write_report(stored)
     if as_json:

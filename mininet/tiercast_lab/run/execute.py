@@ -14,13 +14,12 @@ from tiercast_lab.base import binaries, machine
 from tiercast_lab.base.errors import LabError, writing
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
-from tiercast_lab.measures import Context, Rows, all_measures, context_of
+from tiercast_lab.measures import Context, Rows, context_of
 from tiercast_lab.results import storage
-from tiercast_lab.results.conservation import conservation
+from tiercast_lab.results.judging import GROUNDS, Grounds, judgement, not_judged
 from tiercast_lab.results.recorder import Recorder, finish_rows
-from tiercast_lab.results.refusals import refusals
 from tiercast_lab.results.storage import RunFolder
-from tiercast_lab.results.verdict import as_dict, bounds_of, judge, validity, verdict
+from tiercast_lab.results.verdict import bounds_of
 from tiercast_lab.run.capture_options import CaptureOptions
 from tiercast_lab.run.captures import Captures
 from tiercast_lab.run.controller_input import without_accounts
@@ -91,7 +90,12 @@ def execute(
         run.enter("judging and plotting")
         with writing(folder.path):
             rows = Rows(finish_rows(folder.rows))
-        summary |= _judgement(run, rows)
+        grounds = _grounds(run)
+        try:
+            summary |= judgement(rows, run.progress.context, run.loaded.experiment.expect, grounds)
+        except LabError:
+            summary |= not_judged(grounds)
+            raise
         with writing(folder.path):
             _write(run, summary)
     except BaseException as error:
@@ -164,27 +168,9 @@ def _describe_lived(run: Run, summary: dict[str, Any]) -> bool:
     return True
 
 
-def _judgement(run: Run, rows: Rows) -> dict[str, Any]:
-    context, expected = run.progress.context, run.loaded.experiment.expect
-    # A busy machine only slows virtual time down; it cannot make a run invalid.
-    checks = [] if run.progress.virtual else validity(rows, context, run.progress.bounds)
-    checks += conservation(rows) + refusals(rows)
-    measures = all_measures(rows, context)
-    figures = [judge(e, measures[e.name]) for e in expected]
-    hidden = run.hidden_queues()
-    name, reasons = verdict(checks, figures, hidden)
-    return {
-        "verdict": name,
-        "reasons": reasons,
-        "complaints": run.complaints,
-        "validity": {
-            "valid": name != "invalid",
-            "checks": [as_dict(check) for check in checks],
-            "hidden_queues": hidden,
-        },
-        **storage.measured(measures),
-        "expected": [as_dict(figure) for figure in figures],
-    }
+def _grounds(run: Run) -> Grounds:
+    bounds = None if run.progress.virtual else run.progress.bounds
+    return Grounds(bounds, run.hidden_queues(), run.complaints)
 
 
 def _finish_captures(run: Run, summary: dict[str, Any]) -> None:
@@ -215,7 +201,10 @@ def _keep_unfinished(run: Run, summary: dict[str, Any], reason: str) -> None:
         _write(run, summary)
     with contextlib.suppress(OSError, LabError):
         finish_rows(run.folder.rows)
-    run.view.say(f"kept, without a verdict: {binaries.from_here(run.folder.path)}")
+    kept = binaries.from_here(run.folder.path)
+    run.view.say(f"kept, without a verdict: {kept}")
+    if GROUNDS in summary:
+        run.view.say(f"judge it when the measure is mended: {binaries.COMMAND} report {kept}")
 
 
 def _make_run(
