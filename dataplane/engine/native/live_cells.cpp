@@ -64,6 +64,12 @@ bool may_add(const Image& image, std::uint32_t h, const CellSet& written) {
   return written.has(image.headers[h].valid_cell) || (plan.plain && written.has(plan.origin_cell));
 }
 
+// Whether it is read of headers that are not valid, too.
+bool is_watched(const Image& image, std::uint32_t cell) {
+  return image.egress_watch &&
+         std::count(image.egress_watch->begin(), image.egress_watch->end(), cell) > 0;
+}
+
 LiveCells::OfHeader copied_fields(const Image& image, std::uint32_t h, const CellSet& written,
                                   const CellSet& copied) {
   const HeaderPlan& plan = image.header_plans[h];
@@ -78,9 +84,16 @@ LiveCells::OfHeader copied_fields(const Image& image, std::uint32_t h, const Cel
     of.valid = others(fields_of(image, h));
     return of;
   }
-  CellSet changed(image.phv_cells);
+  CellSet always(image.phv_cells), changed(image.phv_cells);
+  always.add(plan.origin_cell);
+  always.add(plan.dirty_cell);
   for (const FieldPlan& field : plan.write) changed.add(field.cell);
-  (written.has(plan.dirty_cell) ? of.valid : of.dirty) = others(changed);
+  if (written.has(plan.dirty_cell)) {
+    always.add(changed);
+  } else {
+    of.dirty = others(changed);
+  }
+  of.valid = others(always);
   of.added = others(fields_of(image, h));
   return of;
 }
@@ -104,7 +117,13 @@ LiveCells find_native_live_cells(const Image& image) {
   CellSet between = cells_used_between(image);
   CellSet at_egress = between;
   for (const std::uint32_t h : leaving) {
-    if (may_add(image, h, written)) at_egress.add(fields_of(image, h));
+    const HeaderPlan& plan = image.header_plans[h];
+    if (may_add(image, h, written)) {
+      at_egress.add(fields_of(image, h));
+    } else if (plan.plain && !is_watched(image, plan.dirty_cell)) {
+      at_egress.remove(plan.origin_cell);
+      at_egress.remove(plan.dirty_cell);
+    }
   }
   CellSet queued = live_at(flat.egress, live_at(flat.update_checksums, at_egress));
   queued.add(at_egress);
