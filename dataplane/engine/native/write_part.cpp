@@ -192,6 +192,26 @@ class PartWriter {
     line(to + " = (" + value + ") & " + number(low_mask(width)) + ";");
   }
 
+  // The parser's verify() of a field with a constant error needs no interpreter.
+  bool write_verification(const FlatInstruction& i) {
+    auto at = static_cast<std::uint32_t>(i.i);
+    if (!parses_ || i.target - at < 3 || i.target - at > 4) return false;
+    const Instruction& field = image_.code[at++];
+    if (i.target - at == 3 && image_.code[at++].op != Op::kToBool) return false;
+    const Instruction &error = image_.code[at], &verify = image_.code[at + 1];
+    if (field.op != Op::kField || field.width > kCellBits || error.op != Op::kConstant ||
+        verify.op != Op::kVerify) {
+      return false;
+    }
+    const Word value = image_.constants[error.a];
+    if (value <= 0 || value > 0xffffffff) return false;
+    line("if (" + place(field.a) + " == 0) {");
+    line("  s.error = " + number(static_cast<std::uint64_t>(value)) + ";");
+    line("  goto end;");
+    line("}");
+    return true;
+  }
+
   // Stack code that only stores what lies ahead of the parser needs no interpreter.
   bool write_stored_lookahead(const FlatInstruction& i) {
     if (!parses_ || i.target - i.i != 2) return false;
@@ -359,7 +379,7 @@ void PartWriter::write(const FlatInstruction& i) {
       line(place(image_.verdict.port) + " = c.drop_port;");
       return line(place(image_.verdict.group) + " = 0;");
     case FlatOp::kCall:
-      if (write_stored_lookahead(i)) return;
+      if (write_stored_lookahead(i) || write_verification(i)) return;
       call("c.call(c, s, " + index + ", " + std::to_string(i.target) + ", arguments);");
       return line("if (s.exited || s.error != 0) goto end;");
     case FlatOp::kCallCondition:
