@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import platform
@@ -357,26 +358,34 @@ def machine() -> dict[str, Any]:
 
 
 def table(results: dict[str, Any]) -> str:
-    lines = ["", f"{'':28}{'packets/s in':>14}{'frames/s out':>14}{'ns/packet':>11}{'alloc':>7}"]
+    lines = ["", f"{'':40}{'packets/s in':>14}{'frames/s out':>14}{'ns/packet':>11}{'alloc':>7}"]
     for group in ("memory", "dpdk"):
         for one in results.get(group, []):
+            name = " ".join(
+                [group, one["program"], one["workload"], *([one["form"]] if "form" in one else [])]
+            )
             lines.append(
-                f"{group + ' ' + one['program'] + ' ' + one['workload']:28}"
+                f"{name:40}"
                 f"{one['packets_per_s']:14.0f}{one['frames_out_per_s']:14.0f}"
                 f"{one['ns_per_packet']:11.0f}{one['allocations_per_packet']:7.3g}"
             )
+    for one, native in itertools.pairwise(results["memory"]):
+        if native["form"] == "native":
+            times = one["ns_per_packet"] / native["ns_per_packet"]
+            name = f"native/interpreter {one['program']} {one['workload']}"
+            lines.append(f"{name:40}{times:14.2f} times")
     for name, figures in results["veth"].items():
         for workload in WORKLOADS:
             one = figures[workload]
             lines.append(
-                f"{'veth ' + name + ' ' + workload:28}{one['packets_per_s']:14.0f}"
+                f"{'veth ' + name + ' ' + workload:40}{one['packets_per_s']:14.0f}"
                 f"{one.get('frames_out_per_s', 0):14.0f}"
             )
     for workload, ratio in results.get("ratio_to_bmv2", {}).items():
         lines.append(f"{'veth tiercast/bmv2 ' + workload:32}{ratio:10.1f} times")
     for one in results["workers"]:
         name = f"veth drain, workers {one['workers']}"
-        lines.append(f"{name:28}{one['packets_per_s']:14.0f}")
+        lines.append(f"{name:40}{one['packets_per_s']:14.0f}")
     manager = results["traffic_manager"]
     lines.append(
         f"traffic manager: rate error at most {manager['worst_rate_error'] * 100:.4f} % over "

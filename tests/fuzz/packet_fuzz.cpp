@@ -1,5 +1,5 @@
-// Any packets through any program, with the program's constant entries. The image and its flat form
-// must do the same.
+// Any packets through any program, with the program's constant entries. The image, its flat form and
+// its native code must do the same.
 //
 // Input: program (1 byte), then packets: port, gap in us and length (1 byte each), then the bytes.
 #include <fuzzer/FuzzedDataProvider.h>
@@ -7,18 +7,40 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "dataplane/native/native_code.h"
 #include "tests/fuzz/programs.h"
 
 namespace {
 
 using namespace tiercast;
 
-std::vector<std::string> run(FuzzedDataProvider in, bool flat_code) {
+enum class Form { kImage, kFlat, kNative };
+
+// Compiled at the start, or found in the cache. A program without it fails at once.
+const std::vector<std::shared_ptr<const engine::NativeProgram>>& native_code() {
+  static const auto all = [] {
+    std::vector<std::shared_ptr<const engine::NativeProgram>> found;
+    for (const auto& program : fuzz::programs()) {
+      const native::Code code = native::obtain(*program);
+      if (code.program == nullptr) {
+        std::cerr << program->name() << ": " << code.how << std::endl;
+        std::abort();
+      }
+      found.push_back(code.program);
+    }
+    return found;
+  }();
+  return all;
+}
+
+std::vector<std::string> run(FuzzedDataProvider in, Form form) {
   const auto& all = fuzz::programs();
   fuzz::Transcript transcript;
   engine::Switch::Options options;
-  options.flat_code = flat_code;
-  engine::Switch sw(all[in.ConsumeIntegral<std::uint8_t>() % all.size()], options, transcript);
+  options.flat_code = form != Form::kImage;
+  const std::size_t chosen = in.ConsumeIntegral<std::uint8_t>() % all.size();
+  engine::Switch sw(all[chosen], options, transcript);
+  if (form == Form::kNative) sw.run_native(native_code()[chosen]);
   fuzz::add_ports(sw);
   fuzz::add_groups(sw);
   for (const auto& digest : sw.program().digests()) {
@@ -41,10 +63,13 @@ std::vector<std::string> run(FuzzedDataProvider in, bool flat_code) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto flat = run(FuzzedDataProvider(data, size), true);
-  const auto image = run(FuzzedDataProvider(data, size), false);
-  if (flat != image) {
+  const auto image = run(FuzzedDataProvider(data, size), Form::kImage);
+  if (run(FuzzedDataProvider(data, size), Form::kFlat) != image) {
     std::cerr << "flat code and image differ" << std::endl;
+    std::abort();
+  }
+  if (run(FuzzedDataProvider(data, size), Form::kNative) != image) {
+    std::cerr << "native code and image differ" << std::endl;
     std::abort();
   }
   return 0;

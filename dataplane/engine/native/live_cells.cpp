@@ -1,8 +1,10 @@
 #include "dataplane/engine/native/live_cells.h"
 
 #include <algorithm>
-#include <span>
+#include <vector>
 
+#include "dataplane/engine/flat/flat_blocks.h"
+#include "dataplane/engine/flat/flat_effects.h"
 #include "dataplane/engine/flat/flat_liveness.h"
 
 namespace tiercast::engine {
@@ -24,21 +26,11 @@ std::vector<CellRun> runs(const CellSet& cells, std::uint32_t count) {
   return found;
 }
 
-bool only_extracts(const Image& image, const FlatInstruction& i) {
-  for (auto at = static_cast<std::uint32_t>(i.i); at < i.target; ++at) {
-    const Op op = image.code[at].op;
-    if (op != Op::kExtract && op != Op::kExtractStack && op != Op::kConstant) return false;
-  }
-  return true;
-}
-
-// The cells that a part of flat code may write, except by extracting a header, which writes all of
-// it.
+// The cells that a part of flat code may write.
 CellSet written_by(const Image& image, std::uint32_t start) {
   CellSet written(image.phv_cells);
   const FlatGraph graph = to_blocks(image, image.flat, start);
   const auto note = [&](const FlatInstruction& i) {
-    if (i.op == FlatOp::kExtract || (i.op == FlatOp::kCall && only_extracts(image, i))) return;
     const Writes w = writes(image, i);
     if (w.any) written.add_all();
     if (operands(i.op).d) written.add(i.d);
@@ -58,10 +50,96 @@ CellSet fields_of(const Image& image, std::uint32_t h) {
   return cells;
 }
 
+// What may still be read: `live` in any case, `pending` if the header whose field it is is valid at
+// that place.
+struct LaterReads {
+  explicit LaterReads(const Image& image) : live(image.phv_cells), pending(image.phv_cells) {}
+  void add(const LaterReads& other) {
+    live.add(other.live);
+    pending.add(other.pending);
+  }
+  bool operator==(const LaterReads&) const = default;
+  CellSet live, pending;
+};
+
+// Goes backwards through flat code, like live_before(). Where a header becomes valid otherwise than
+// by extraction, what is pending of it is live, since nobody may have written it.
+class Backwards {
+ public:
+  explicit Backwards(const Image& image) : image_(image), header_of_(image.phv_cells, kNone) {
+    for (std::uint32_t h = 0; h < image.headers.size(); ++h) {
+      header_of_[image.headers[h].valid_cell] = h;
+      if (image.header_plans[h].plain) header_of_[image.header_plans[h].origin_cell] = h;
+    }
+  }
+
+  LaterReads at_start(std::uint32_t start, const LaterReads& at_end) const {
+    const FlatGraph graph = to_blocks(image_, image_.flat, start);
+    std::vector<LaterReads> reads(graph.blocks.size(), LaterReads(image_));
+    const std::vector<std::uint32_t> order = in_order(graph);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (auto b = order.rbegin(); b != order.rend(); ++b) {
+        const FlatBlock& block = graph.blocks[*b];
+        LaterReads now = ends(block.last.op) ? at_end : LaterReads(image_);
+        for (const std::uint32_t to : block.next) now.add(reads[to]);
+        before(block.last, at_end, now);
+        for (auto i = block.body.rbegin(); i != block.body.rend(); ++i) before(*i, at_end, now);
+        if (now == reads[*b]) continue;
+        reads[*b] = std::move(now);
+        changed = true;
+      }
+    }
+    return reads[0];
+  }
+
+ private:
+  void before(const FlatInstruction& i, const LaterReads& at_end, LaterReads& now) const {
+    const Writes w = writes(image_, i);
+    const bool extracts = i.op == FlatOp::kExtract;
+    const bool clears = i.op == FlatOp::kClear || (i.op == FlatOp::kSet && i.i == 0);
+    if (operands(i.op).d) {
+      remove(i.d, now);
+      settle(i.d, extracts || clears, now);
+    }
+    for (const std::uint32_t cell : w.certain) remove(cell, now);
+    for (const std::uint32_t cell : w.certain) settle(cell, extracts || clears, now);
+    for (const std::uint32_t cell : w.perhaps) settle(cell, false, now);
+    if (w.any) now.live.add(now.pending);
+    if (may_end(i.op)) now.add(at_end);
+    add_reads(image_, i, now.live);
+  }
+  static void remove(std::uint32_t cell, LaterReads& now) {
+    now.live.remove(cell);
+    now.pending.remove(cell);
+  }
+  // The cell is written. If it says whether or whence a header is there: forgets what is pending of
+  // a header that is now complete or gone; otherwise it is live.
+  void settle(std::uint32_t cell, bool complete_or_gone, LaterReads& now) const {
+    const std::uint32_t h = header_of_[cell];
+    if (h == kNone) return;
+    const Header& header = image_.headers[h];
+    for (std::uint32_t c = header.valid_cell + 1; c < header.valid_cell + header.cells; ++c) {
+      if (!now.pending.has(c)) continue;
+      now.pending.remove(c);
+      if (!complete_or_gone) now.live.add(c);
+    }
+  }
+
+  const Image& image_;
+  std::vector<std::uint32_t> header_of_;  // by validity and origin cell
+};
+
 // Whether the header may become valid, or come from elsewhere, otherwise than by extraction.
 bool may_add(const Image& image, std::uint32_t h, const CellSet& written) {
   const HeaderPlan& plan = image.header_plans[h];
   return written.has(image.headers[h].valid_cell) || (plan.plain && written.has(plan.origin_cell));
+}
+
+// Whether it is read of headers that are not valid, too.
+bool is_watched(const Image& image, std::uint32_t cell) {
+  return image.egress_watch &&
+         std::count(image.egress_watch->begin(), image.egress_watch->end(), cell) > 0;
 }
 
 LiveCells::OfHeader copied_fields(const Image& image, std::uint32_t h, const CellSet& written,
@@ -78,9 +156,16 @@ LiveCells::OfHeader copied_fields(const Image& image, std::uint32_t h, const Cel
     of.valid = others(fields_of(image, h));
     return of;
   }
-  CellSet changed(image.phv_cells);
+  CellSet always(image.phv_cells), changed(image.phv_cells);
+  always.add(plan.origin_cell);
+  always.add(plan.dirty_cell);
   for (const FieldPlan& field : plan.write) changed.add(field.cell);
-  (written.has(plan.dirty_cell) ? of.valid : of.dirty) = others(changed);
+  if (written.has(plan.dirty_cell)) {
+    always.add(changed);
+  } else {
+    of.dirty = others(changed);
+  }
+  of.valid = others(always);
   of.added = others(fields_of(image, h));
   return of;
 }
@@ -92,44 +177,40 @@ LiveCells find_native_live_cells(const Image& image) {
   if (is_too_large_to_analyse(image) || !image.deparser_code.empty()) {
     return {image.initial_runs, image.copied_runs, {}};
   }
-  const auto live_at = [&](std::uint32_t start, const CellSet& at_end) {
-    return live_at_blocks(image, to_blocks(image, flat, start), at_end)[0];
-  };
   std::vector<std::uint32_t> leaving = image.deparser_order;
   std::sort(leaving.begin(), leaving.end());
   leaving.erase(std::unique(leaving.begin(), leaving.end()), leaving.end());
-
   CellSet written = written_by(image, flat.egress);
   written.add(written_by(image, flat.update_checksums));
-  CellSet between = cells_used_between(image);
-  CellSet at_egress = between;
-  for (const std::uint32_t h : leaving) {
-    if (may_add(image, h, written)) at_egress.add(fields_of(image, h));
-  }
-  CellSet queued = live_at(flat.egress, live_at(flat.update_checksums, at_egress));
-  queued.add(at_egress);
 
-  LiveCells live;
-  live.copied = runs(queued, image.shared_cells);
-  for (const std::uint32_t h : leaving) {
-    if (may_add(image, h, written)) continue;
-    live.headers.push_back(copied_fields(image, h, written, queued));
-  }
-
-  // A header that is only ever extracted has all its fields from there.
-  for (const std::uint32_t part : {flat.parser, flat.verify_checksums, flat.ingress}) {
-    written.add(written_by(image, part));
-  }
-  for (const std::uint32_t h : leaving) {
-    if (may_add(image, h, written)) between.add(fields_of(image, h));
-  }
+  LaterReads between(image);  // of the engine, between the parts and after them
+  between.live = cells_used_between(image);
+  for (const std::uint32_t h : leaving) between.pending.add(fields_of(image, h));
+  const Backwards backwards(image);
+  LaterReads queued =
+      backwards.at_start(flat.egress, backwards.at_start(flat.update_checksums, between));
   queued.add(between);
-  CellSet fresh = live_at(flat.ingress, queued);
+
+  CellSet copied = queued.live;
+  for (const std::uint32_t h : leaving) {
+    const HeaderPlan& plan = image.header_plans[h];
+    if (!plan.plain || may_add(image, h, written) || is_watched(image, plan.dirty_cell)) continue;
+    copied.remove(plan.origin_cell);
+    copied.remove(plan.dirty_cell);
+  }
+  LiveCells live;
+  live.copied = runs(copied, image.shared_cells);
+  for (const std::uint32_t h : leaving) {
+    live.headers.push_back(copied_fields(image, h, written, copied));
+  }
+
+  LaterReads fresh = backwards.at_start(flat.ingress, queued);
   fresh.add(between);
-  fresh = live_at(flat.verify_checksums, fresh);
+  fresh = backwards.at_start(flat.verify_checksums, fresh);
   fresh.add(between);
   fresh.add(queued);  // for a clone, which goes from the parser straight to the queue
-  live.cleared = runs(live_at(flat.parser, fresh), image.shared_cells);
+  // No header is valid yet, so nothing that is pending matters.
+  live.cleared = runs(backwards.at_start(flat.parser, fresh).live, image.shared_cells);
   return live;
 }
 

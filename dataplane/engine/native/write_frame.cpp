@@ -1,10 +1,14 @@
 // What becomes of a packet's headers: extraction from the frame, and back into it.
+#include <algorithm>
+
 #include "dataplane/engine/native/live_cells.h"
 #include "dataplane/engine/native/writer.h"
 
 namespace tiercast::engine {
 
 namespace {
+
+constexpr std::uint32_t kPiece = 8;  // cells
 
 std::string load(const FieldPlan& field) {
   const std::string at = "(h + " + std::to_string(field.byte) + ")";
@@ -121,39 +125,30 @@ void write_is_unchanged(const Image& image, std::string& out) {
   out += any.empty() ? "true;\n}\n\n" : any + ") == 0;\n}\n\n";
 }
 
-void write_copies(const std::vector<CellRun>& runs, const char* indent, std::string& out) {
-  for (const CellRun& run : runs) {
-    const std::string first = std::to_string(run.first);
-    out += indent;
-    out += "std::memcpy(to + " + first + ", p + " + first + ", " +
-           std::to_string(run.count * sizeof(Cell)) + ");\n";
-  }
-}
-
 void write_clear_and_copy(const Image& image, std::string& out) {
   const LiveCells live = find_native_live_cells(image);
   out += "void clear([[maybe_unused]] std::uint64_t* p) {\n";
-  for (const CellRun& run : live.cleared) {
-    out += "  std::memset(p + " + std::to_string(run.first) + ", 0, " +
-           std::to_string(run.count * sizeof(Cell)) + ");\n";
-  }
+  for (const CellRun& run : live.cleared) write_clear("p", run.first, run.count, out);
   out +=
       "}\n\nvoid copy([[maybe_unused]] const std::uint64_t* __restrict p,\n"
       "          [[maybe_unused]] std::uint64_t* __restrict to) {\n";
-  write_copies(live.copied, "  ", out);
+  const auto write_copies = [&](const std::vector<CellRun>& runs) {
+    for (const CellRun& run : runs) write_copy("to", "p", run.first, run.first, run.count, out);
+  };
+  write_copies(live.copied);
   for (const LiveCells::OfHeader& of : live.headers) {
     const HeaderPlan& plan = image.header_plans[of.header];
     if (of.valid.empty() && of.dirty.empty() && of.added.empty()) continue;
     out += "  if (" + cell(image.headers[of.header].valid_cell) + " != 0) {\n";
-    write_copies(of.valid, "    ", out);
+    write_copies(of.valid);
     if (!of.added.empty()) {
       out += "    if (" + cell(plan.origin_cell) + " == 0) {\n";
-      write_copies(of.added, "      ", out);
+      write_copies(of.added);
       out += "    }\n";
     }
     if (!of.dirty.empty()) {
       out += "    if (" + cell(plan.dirty_cell) + " != 0) {\n";
-      write_copies(of.dirty, "      ", out);
+      write_copies(of.dirty);
       out += "    }\n";
     }
     out += "  }\n";
@@ -162,6 +157,22 @@ void write_clear_and_copy(const Image& image, std::string& out) {
 }
 
 }  // namespace
+
+void write_clear(const std::string& to, std::uint32_t at, std::uint32_t count, std::string& out) {
+  for (std::uint32_t done = 0; done < count; done += kPiece) {
+    out += "  std::memset(" + to + " + " + std::to_string(at + done) + ", 0, " +
+           std::to_string(std::min(kPiece, count - done) * sizeof(Cell)) + ");\n";
+  }
+}
+
+void write_copy(const std::string& to, const std::string& from, std::uint32_t at,
+                std::uint32_t from_at, std::uint32_t count, std::string& out) {
+  for (std::uint32_t done = 0; done < count; done += kPiece) {
+    out += "  std::memcpy(" + to + " + " + std::to_string(at + done) + ", " + from + " + " +
+           std::to_string(from_at + done) + ", " +
+           std::to_string(std::min(kPiece, count - done) * sizeof(Cell)) + ");\n";
+  }
+}
 
 void write_extract(const Image& image, const HeaderPlan& plan, std::string& out) {
   const std::string bytes = std::to_string(plan.bytes) + "u";

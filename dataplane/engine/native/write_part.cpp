@@ -174,13 +174,13 @@ class PartWriter {
     line("  }");
   }
 
-  void write_lookahead(const FlatInstruction& i) {
-    const unsigned skip = i.i % 8, width = i.target;
-    line("if (cursor * 8 + " + number(i.i + width) + " > s.size * 8) {");
+  void write_lookahead(std::uint64_t bit, unsigned width, const std::string& to) {
+    const unsigned skip = bit % 8;
+    line("if (cursor * 8 + " + number(bit + width) + " > s.size * 8) {");
     line("  s.error = " + number(image_.error_packet_too_short) + ";");
     line("  goto end;");
     line("}");
-    const std::string at = "s.data + cursor + " + std::to_string(i.i / 8);
+    const std::string at = "s.data + cursor + " + std::to_string(bit / 8);
     std::string value;
     if (skip + width <= kCellBits) {
       value = "load64(" + at + ") >> " + std::to_string(kCellBits - skip - width);
@@ -189,7 +189,40 @@ class PartWriter {
       value = "load64(" + at + ") << " + std::to_string(more) + " | load8(" + at + " + 8) >> " +
               std::to_string(8 - more);
     }
-    line(place(i.d) + " = (" + value + ") & " + number(low_mask(width)) + ";");
+    line(to + " = (" + value + ") & " + number(low_mask(width)) + ";");
+  }
+
+  // The parser's verify() of a field with a constant error needs no interpreter.
+  bool write_verification(const FlatInstruction& i) {
+    auto at = static_cast<std::uint32_t>(i.i);
+    if (!parses_ || i.target - at < 3 || i.target - at > 4) return false;
+    const Instruction& field = image_.code[at++];
+    if (i.target - at == 3 && image_.code[at++].op != Op::kToBool) return false;
+    const Instruction &error = image_.code[at], &verify = image_.code[at + 1];
+    if (field.op != Op::kField || field.width > kCellBits || error.op != Op::kConstant ||
+        verify.op != Op::kVerify) {
+      return false;
+    }
+    const Word value = image_.constants[error.a];
+    if (value <= 0 || value > 0xffffffff) return false;
+    line("if (" + place(field.a) + " == 0) {");
+    line("  s.error = " + number(static_cast<std::uint64_t>(value)) + ";");
+    line("  goto end;");
+    line("}");
+    return true;
+  }
+
+  // Stack code that only stores what lies ahead of the parser needs no interpreter.
+  bool write_stored_lookahead(const FlatInstruction& i) {
+    if (!parses_ || i.target - i.i != 2) return false;
+    const Instruction& ahead = image_.code[i.i];
+    const Instruction& store = image_.code[i.i + 1];
+    if (ahead.op != Op::kLookahead || store.op != Op::kStore || ahead.width == 0 ||
+        ahead.width > kCellBits || store.width < ahead.width || store.width > kCellBits) {
+      return false;
+    }
+    write_lookahead(ahead.a, ahead.width, place(store.a));
+    return true;
   }
 
   // The sum over a whole received header, as Checksums has it.
@@ -242,12 +275,10 @@ class PartWriter {
     const auto count = static_cast<std::uint32_t>(i.i);
     const bool copies = i.op == FlatOp::kCopy;
     const bool in_vector = !is_local(i.d + count - 1) && (!copies || !is_local(i.x + count - 1));
-    const std::string bytes = ", " + std::to_string(count * sizeof(Cell)) + ");";
-    if (in_vector && count > 1) {
-      const std::string to = "p + " + std::to_string(i.d);
-      return line(copies ? "std::memmove(" + to + ", p + " + std::to_string(i.x) + bytes
-                         : "std::memset(" + to + ", 0" + bytes);
-    }
+    if (in_vector && !copies) return write_clear("p", i.d, count, out_);
+    const bool apart = i.d + count <= i.x || i.x + count <= i.d;
+    if (in_vector && apart)
+      return write_copy("p", "p", i.d, static_cast<std::uint32_t>(i.x), count, out_);
     // In the order that is right where the ranges overlap.
     for (std::uint32_t n = 0; n < count; ++n) {
       const std::uint32_t k = i.d <= i.x ? n : count - 1 - n;
@@ -348,6 +379,7 @@ void PartWriter::write(const FlatInstruction& i) {
       line(place(image_.verdict.port) + " = c.drop_port;");
       return line(place(image_.verdict.group) + " = 0;");
     case FlatOp::kCall:
+      if (write_stored_lookahead(i) || write_verification(i)) return;
       call("c.call(c, s, " + index + ", " + std::to_string(i.target) + ", arguments);");
       return line("if (s.exited || s.error != 0) goto end;");
     case FlatOp::kCallCondition:
@@ -358,7 +390,7 @@ void PartWriter::write(const FlatInstruction& i) {
     case FlatOp::kClear:
     case FlatOp::kCopy: return write_range(i);
     case FlatOp::kExtract: return write_extract(image_, image_.header_plans[i.i], out_);
-    case FlatOp::kLookahead: return write_lookahead(i);
+    case FlatOp::kLookahead: return write_lookahead(i.i, i.target, place(i.d));
     case FlatOp::kNextState:
       return line("if (s.states_left-- == 0) {\n    s.error = " +
                   number(image_.error_parser_invalid_argument) + ";\n    goto end;\n  }");

@@ -12,6 +12,11 @@ namespace tiercast::engine {
 inline std::string number(std::uint64_t value) { return std::to_string(value) + "u"; }
 inline std::string cell(std::uint32_t index) { return "p[" + std::to_string(index) + "]"; }
 
+// Statements that clear or copy `count` cells, in pieces that compilers turn into a few stores
+// each. For longer ones they use instructions that take long to start.
+void write_clear(const std::string& to, std::uint32_t at, std::uint32_t count, std::string& out);
+void write_copy(const std::string& to, const std::string& from, std::uint32_t at,
+                std::uint32_t from_at, std::uint32_t count, std::string& out);
 // The function `name` for the flat code that starts at `start`.
 void write_part(const Image& image, std::string_view name, std::uint32_t start, std::string& out);
 // clear, copy, header_bytes, is_unchanged, compare and rewrite.

@@ -100,7 +100,7 @@ class TrafficManager {
     PacketList waiting;
     Wire wire, arriving;
     bool delays_arrivals = false;
-    bool impaired = false;                    // either wire is
+    bool impaired = false;   // either wire is
     bool is_direct = false;  // nothing delays, drops or marks a packet that finds the port idle:
                              // no rate, queues, RED or impairment
     std::unique_ptr<QueueDiscipline> queues;  // hold the waiting packets instead of `waiting`

@@ -215,7 +215,7 @@ class SwitchCore {
 
 inline void SwitchCore::begin(const Pipeline& pipeline, Packet& packet, PacketState& state) const {
   packet.received_length = packet.buffer->size;
-  state = PacketState{};
+  std::construct_at(&state);  // in place: an assignment clears a copy first
   state.phv = packet.phv.data();
   state.set_frame(packet.buffer->frame());
   state.received_length = packet.received_length;

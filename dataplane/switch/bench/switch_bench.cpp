@@ -14,8 +14,7 @@
 #include <new>
 #include <sstream>
 
-#include "dataplane/native/prebuilt.h"
-#include "dataplane/native/source.h"
+#include "dataplane/native/native_code.h"
 #include "dataplane/switch/bench/link_accuracy.h"
 #include "dataplane/switch/bench/workloads.h"
 #include "dataplane/switch/clock.h"
@@ -62,9 +61,9 @@ struct Form {
       : sw(program, {}, out), name(native ? "native" : "interpreter") {
     for (std::uint32_t port = 1; port <= kPorts; ++port) require(sw.set_port(port, {}));
     if (!native) return;
-    code = native::prebuilt(native::make_source(*program).key);
-    if (code == nullptr) throw std::runtime_error(program->name() + ": no native code");
-    sw.run_native(code);
+    const native::Code code = native::obtain(*program);
+    if (code.program == nullptr) throw std::runtime_error(program->name() + ": " + code.how);
+    sw.run_native(code.program);
   }
   void round(std::span<const std::byte> frame) {
     const std::int64_t start = cpu_ns();
@@ -72,7 +71,6 @@ struct Form {
     ns.push_back(static_cast<double>(cpu_ns() - start) / kPacketsPerRun);
   }
   Counter out;
-  std::shared_ptr<const engine::NativeProgram> code;
   engine::Switch sw;
   std::string name;
   std::int64_t now = 0;
