@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <system_error>
 
 namespace tiercast {
 
@@ -24,6 +25,20 @@ void Contract::check_record(std::string_view kind, std::span<const TraceField> f
 void Contract::refuse(std::string_view what) const {
   throw ContractError(std::string(scheme_->name) + ", session " + std::to_string(session_) + ": " +
                       std::string(what));
+}
+
+void Contract::explain_thrown(const char* call) const {
+  try {
+    throw;
+  } catch (const ContractError&) {
+    throw;
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const std::system_error&) {
+    throw;
+  } catch (const std::exception& error) {
+    refuse(std::string(call) + " threw: " + error.what());
+  }
 }
 
 void Contract::refuse_layer(const char* call, Rank layer) const {

@@ -53,7 +53,20 @@ class Contract {
   void check_record(std::string_view kind, std::span<const TraceField> fields) const;
   [[noreturn]] void refuse(std::string_view what) const;
 
+  // Calls the core. A core has no exception to throw: what comes out of it becomes a ContractError
+  // that names `call`. Errors of the runtime, which come from a Sink, pass as they are.
+  template <class Call>
+  decltype(auto) calling(const char* call, Call&& core) const {
+    try {
+      return core();
+    } catch (...) {
+      explain_thrown(call);
+    }
+  }
+
  private:
+  // Only in a handler.
+  [[noreturn]] void explain_thrown(const char* call) const;
   [[noreturn]] void refuse_layer(const char* call, Rank layer) const;
   [[noreturn]] void refuse_rate(Rank layer, Rate rate) const;
   [[noreturn]] void refuse_written(Rank layer, std::size_t written, std::size_t bytes) const;

@@ -41,7 +41,7 @@ class ReceiverDriver final : private Sink {
   void start(Time now) {  // once
     now_ = now;
     running_ = true;
-    core_->start(now, *this);
+    contract_.calling("start", [&] { core_->start(now, *this); });
   }
   // `group`: the layer whose group the packet was sent to; empty if it was sent to this receiver
   // alone. Packets are ignored while the driver does not run. A packet may arrive after its layer
@@ -50,7 +50,7 @@ class ReceiverDriver final : private Sink {
     if (!running_) return;
     now_ = now;
     if (group && (waiting_ & bit(*group)) != 0) note_first_packet(now, *group);
-    core_->receive(now, arrival, *this);
+    contract_.calling("receive", [&] { core_->receive(now, arrival, *this); });
   }
   // Calls the core's timer if it is due.
   void run(Time now) {
@@ -60,13 +60,13 @@ class ReceiverDriver final : private Sink {
   void timer(Time now) {
     timer_watch_.note(now, contract_);
     now_ = now;
-    core_->timer(now, *this);
+    contract_.calling("timer", [&] { core_->timer(now, *this); });
   }
   // At most once. The core leaves its layers itself.
   void stop(Time now) {
     if (!running_) return;
     now_ = now;
-    core_->stop(now, *this);
+    contract_.calling("stop", [&] { core_->stop(now, *this); });
     running_ = false;
   }
 

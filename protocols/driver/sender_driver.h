@@ -48,8 +48,9 @@ class SenderDriver final : private Sink {
   void start(Time now) {
     now_ = now;
     running_ = true;
-    core_->start(now, *this);
-    if (top_rank_ != kUntold) core_->membership(now, top_rank_, *this);
+    contract_.calling("start", [&] { core_->start(now, *this); });
+    if (top_rank_ != kUntold)
+      contract_.calling("membership", [&] { core_->membership(now, top_rank_, *this); });
   }
   // The highest rank that has a subscriber anywhere; -1 if nobody subscribes. Ranks above the
   // session's top layer count as the top layer. May be called before start().
@@ -57,13 +58,13 @@ class SenderDriver final : private Sink {
     top_rank_ = std::clamp(top_rank, -1, static_cast<int>(contract_.layers()) - 1);
     if (!running_) return;
     now_ = now;
-    core_->membership(now, top_rank_, *this);
+    contract_.calling("membership", [&] { core_->membership(now, top_rank_, *this); });
   }
   // Messages are ignored while the driver does not run.
   void receive(Time now, const Arrival& arrival) {
     if (!running_) return;
     now_ = now;
-    core_->receive(now, arrival, *this);
+    contract_.calling("receive", [&] { core_->receive(now, arrival, *this); });
   }
   // Does all that is due: the core's timer, then the departures.
   void run(Time now) {
@@ -75,7 +76,7 @@ class SenderDriver final : private Sink {
   void stop(Time now) {
     if (!running_) return;
     now_ = now;
-    core_->stop(now, *this);
+    contract_.calling("stop", [&] { core_->stop(now, *this); });
     running_ = false;
   }
 
@@ -83,7 +84,7 @@ class SenderDriver final : private Sink {
   void timer(Time now) {
     timer_watch_.note(now, contract_);
     now_ = now;
-    core_->timer(now, *this);
+    contract_.calling("timer", [&] { core_->timer(now, *this); });
   }
   void send_due(Time now) {
     while (const auto departure = pacing_.pop_paced(now)) runtime_.depart(now, *departure);
@@ -94,7 +95,8 @@ class SenderDriver final : private Sink {
   }
   // To be called from depart(). As SenderCore::write_data().
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) {
-    const std::size_t written = core_->write_data(now, layer, message);
+    const std::size_t written =
+        contract_.calling("write_data", [&] { return core_->write_data(now, layer, message); });
     contract_.check_written(layer, written, message.size());
     return written;
   }

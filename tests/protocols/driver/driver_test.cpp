@@ -6,7 +6,9 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "protocols/driver/receiver_driver.h"
@@ -369,6 +371,25 @@ TEST(ReceiverDriver, ATimerThatStandsStillIsRefusedBeforeItHangsARun) {
   end.core->stuck = true;
   for (std::uint32_t i = 0; i < TimerWatch::kMaxCalls; ++i) end.driver->run(at(2));
   EXPECT_THROW(end.driver->run(at(2)), ContractError);
+}
+
+TEST(Driver, WhatACoreThrowsNamesSchemeSessionAndCall) {
+  const auto oops = [](Sink&) { throw std::runtime_error("oops"); };
+  SenderEnd sender;
+  sender.driver->start(at(0));
+  EXPECT_EQ(sender.refusal(oops), "trial, session 12: receive threw: oops");
+  ReceiverEnd receiver;
+  receiver.driver->start(at(0));
+  EXPECT_EQ(receiver.refusal(oops), "trial, session 12: receive threw: oops");
+}
+
+TEST(Driver, ErrorsOfTheRuntimePassAsTheyAre) {
+  ReceiverEnd receiver;
+  receiver.driver->start(at(0));
+  receiver.core->then = [](Sink&) { throw std::system_error(EPIPE, std::generic_category()); };
+  EXPECT_THROW(receiver.driver->receive(at(1), {}, std::nullopt), std::system_error);
+  receiver.core->then = [](Sink&) { throw ConfigError("--file"); };
+  EXPECT_THROW(receiver.driver->receive(at(2), {}, std::nullopt), ConfigError);
 }
 
 }  // namespace
