@@ -218,7 +218,8 @@ def test_wilson() -> None:
 
 def test_kinds_judged_twice_are_told_apart() -> None:
     base = judge(Codel(), LINK, 1)
-    same = [replace(base, keys=Codel(target=target).model_dump()) for target in (5_000_000, 10**7)]
+    keys = base.keys
+    same = [replace(base, keys=keys | {"target": target}) for target in (5_000_000, 10**7)]
     names = [one.name for one in with_names([*same, replace(base, kind="none", keys={})])]
     assert names == ["codel, target 5ms", "codel, target 10ms", "none"]
 
