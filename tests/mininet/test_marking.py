@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from tiercast_controller.network.marking import (
     ThresholdMarking,
 )
 from tiercast_lab.base.errors import RunFailed
+from tiercast_lab.show.marking_report import with_names
 from tiercast_lab.study.beside_ns3 import Ns3Disc, disc_of, discs_of, is_built
 from tiercast_lab.study.marking import Class, Judge, Link, Phase
 from tiercast_lab.study.marking_results import (
@@ -34,6 +36,7 @@ from tiercast_lab.study.marking_results import (
     by_class,
     by_queue,
     curve,
+    judge,
     wilson,
 )
 from tiercast_lab.study.marking_steps import over
@@ -211,6 +214,14 @@ def test_the_same_trial_gives_the_same_packets() -> None:
 def test_wilson() -> None:
     assert wilson(0.5, 100) == pytest.approx((0.4038, 0.5962), abs=1e-4)  # as published
     assert wilson(0.0, 50)[0] == pytest.approx(0) and math.isclose(wilson(1.0, 50)[1], 1)
+
+
+def test_kinds_judged_twice_are_told_apart() -> None:
+    base = judge(Codel(), LINK, 1)
+    keys = base.keys
+    same = [replace(base, keys=keys | {"target": target}) for target in (5_000_000, 10**7)]
+    names = [one.name for one in with_names([*same, replace(base, kind="none", keys={})])]
+    assert names == ["codel, target 5ms", "codel, target 10ms", "none"]
 
 
 def tiercast(*words: str) -> subprocess.CompletedProcess[str]:

@@ -16,6 +16,7 @@ from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.programs import own
 from tiercast_lab.run.controller_input import programs_for
 from tiercast_lab.run.mininet.bmv2 import Bmv2Switches
+from tiercast_lab.study.marking import Judge
 
 from ..docs.page import write_files
 from .conftest import ROOT, SCHEMES
@@ -140,6 +141,17 @@ def test_a_register_for_depths_that_the_program_lacks_is_named(tmp_path: Path) -
     write(tmp_path, MANIFEST + "depth_register: depths\n")
     said = refused(tmp_path, EXPERIMENT)
     assert "depth_register: 'depths' is no register of " in said and "; valid: " in said
+
+
+def test_the_state_of_a_law_is_of_registers_that_are_there(tmp_path: Path) -> None:
+    write(tmp_path, MANIFEST + "    state: [averages]\n")
+    said = refused(tmp_path, EXPERIMENT)
+    assert "marking.above.state.0: register 'averages' is not in the P4 program; it has: " in said
+    write(tmp_path, MANIFEST + "    state: [avg_queue]\n")
+    (tmp_path / "own.yaml").write_text(EXPERIMENT)
+    loaded = load_experiment(tmp_path / "own.yaml", SCHEMES)
+    judge = Judge(loaded.experiment.marking, files=loaded.programs["s0"])
+    assert judge.state_bits() == 32
 
 
 def test_bmv2_refuses_a_psa_program() -> None:

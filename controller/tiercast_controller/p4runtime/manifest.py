@@ -192,6 +192,7 @@ class Law(Strict):
     action: str | None = None
     parameters: Fields = {}
     registers: list[Cell] = []
+    state: list[str] = []  # the registers, one cell for each port, in which it keeps its state
     values: dict[Annotated[str, Field(pattern=_NAME)], Quantity] = {}
 
     @property

@@ -127,10 +127,14 @@ class Program:
 
     @classmethod
     def load(
-        cls, json: Path | str, p4info: Path | str, manifest: Path | str | None = None
+        cls,
+        json: Path | str,
+        p4info: Path | str,
+        manifest: Path | str | None = None,
+        name: str | None = None,
     ) -> Program:
-        """Reads p4c's outputs, and the manifest if there is one. Raises ConfigurationError with the
-        file's name."""
+        """Reads p4c's outputs, and the manifest if there is one. `name` is for messages; None: the
+        JSON's path. Raises ConfigurationError with the file's name."""
         try:
             text = Path(p4info).read_text(encoding="utf-8")
             device_config = Path(json).read_bytes()
@@ -140,7 +144,7 @@ class Program:
             message = text_format.Parse(text, p4info_pb2.P4Info())
         except text_format.ParseError as error:
             raise ConfigurationError(f"{p4info}: not P4Info text: {error}") from None
-        return cls(message, device_config, _described(manifest), str(json))
+        return cls(message, device_config, _described(manifest), name or str(json))
 
     @property
     def is_psa(self) -> bool:

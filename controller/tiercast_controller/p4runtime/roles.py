@@ -316,6 +316,8 @@ class Roles:
         block = law.block
         form = None if block is None else self._form(place, block, valid)
         cells: list[tuple[str, Filled, Filled]] = []
+        for at, state in enumerate(law.state):
+            self._named((*place, "state", str(at)), self.program.short_register, state)
         for at, cell in enumerate(law.registers):
             where = (*place, "registers", str(at))
             name = self._named((*where, "register"), self.program.short_register, cell.register_)

@@ -72,7 +72,7 @@ def marking(
     from tiercast_lab.experiment.programs import named, own
     from tiercast_lab.experiment.quantities import MAX_PACKET_SIZE, MIN_FLOW_PACKET_SIZE
     from tiercast_lab.experiment.tcp_stack import OF_NS3
-    from tiercast_lab.show.marking_report import settled, write_report
+    from tiercast_lab.show.marking_report import settled, with_names, write_report
     from tiercast_lab.study.beside_ns3 import is_built
     from tiercast_lab.study.marking import Link
     from tiercast_lab.study.marking_results import judge
@@ -114,6 +114,7 @@ def marking(
         for number, one in enumerate(chosen, 1):
             status.update(f"{one.kind} ({number} of {len(chosen)})")
             judged.append(judge(one, link, seconds, seed, files, under))
+    judged = with_names(judged)
     folder = results.resolve() / "marking"
     page = write_report(judged, link, seconds, folder, shlex.join(typed()), under)
     if as_json:
@@ -130,7 +131,7 @@ def marking(
             for load in (0.95, 1.2)
         )
         table.add_row(
-            result.kind,
+            result.name,
             f"{result.outside} of {len(result.curve)}" if result.curve else "–",
             f"{1e3 * below.wait_p95:.1f} ms",
             f"{1e3 * above.wait_p95:.1f} ms",
@@ -156,7 +157,7 @@ def _tcp_table(judged: Sequence[Judgement]) -> Table:
         table.add_column(heading, justify="left" if heading in ("kind", "flows") else "right")
     for one in judged:
         for load in one.tcp:
-            table.add_row(*tcp_row(one.kind, load))
+            table.add_row(*tcp_row(one.name, load))
     return table
 
 

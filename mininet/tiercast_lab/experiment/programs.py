@@ -70,14 +70,19 @@ class Files:
             found["compiler"] = self.compiler
         return found | {"digest": self.digest}
 
+    @property
+    def name(self) -> str:
+        """In messages: of the file that the user knows."""
+        return str(self.sources[0] if self.compiler and self.sources else self.json)
+
     def load(self) -> Program:
         """Raises ConfigurationError."""
-        return _loaded(self.json, self.p4info, self.manifest, self.digest)
+        return _loaded(self.json, self.p4info, self.manifest, self.name, self.digest)
 
 
 @cache
-def _loaded(json: Path, p4info: Path, manifest: Path | None, _digest: str) -> Program:
-    return Program.load(json, p4info, manifest)
+def _loaded(json: Path, p4info: Path, manifest: Path | None, name: str, _digest: str) -> Program:
+    return Program.load(json, p4info, manifest, name)
 
 
 def own() -> Files:

@@ -57,7 +57,7 @@ def write_report(judged: Sequence[Judgement], link: Link, seconds: float, folder
             _save(pictures[name], draw(judged))
     html = pages.render(
         "marking.html.j2",
-        title=", ".join(name_of(one) for one in judged),
+        title=", ".join(one.name for one in judged),
         link=link,
         seconds=seconds,
         judged=[_shown(one) for one in judged],
@@ -67,7 +67,7 @@ def write_report(judged: Sequence[Judgement], link: Link, seconds: float, folder
         tcp=tcp,
         tcp_headings=TCP_HEADINGS,
         tcp_rows=[
-            tcp_row(one.kind, row, flows)
+            tcp_row(one.name, row, flows)
             for one in judged
             for row in one.tcp
             for flows in (None, *(row.kinds if len(row.kinds) > 1 else ()))
@@ -80,8 +80,15 @@ def write_report(judged: Sequence[Judgement], link: Link, seconds: float, folder
     return page
 
 
-def name_of(judgement: Judgement) -> str:
-    return judgement.kind
+def with_names(judged: Sequence[Judgement]) -> list[Judgement]:
+    """Each with the keys in which it differs in its name, where a kind is judged several times."""
+    result = []
+    for one in judged:
+        alike = [other.keys for other in judged if other.kind == one.kind]
+        differ = [key for key, value in one.keys.items() if any(o[key] != value for o in alike)]
+        keys = "".join(f", {key} {_value(key, one.keys[key])}" for key in differ)
+        result.append(replace(one, name=one.kind + keys))
+    return result
 
 
 def load_row(one: AtLoad) -> list[str]:
@@ -106,7 +113,7 @@ def queue_row(one: OfQueues) -> list[str]:
     ]
 
 
-def tcp_row(kind: str, one: UnderTcp, flows: FlowKind | None = None) -> list[str]:
+def tcp_row(name: str, one: UnderTcp, flows: FlowKind | None = None) -> list[str]:
     """Of a load of TCP, or of the `flows` of one kind among it."""
     if flows is None:
         shares: Sequence[float] = (one.marked, one.dropped, one.queue_full)
@@ -116,7 +123,7 @@ def tcp_row(kind: str, one: UnderTcp, flows: FlowKind | None = None) -> list[str
         shares, waits, goodput = (flows.marked, flows.dropped), flows.waits, sum(flows.goodputs)
         whole = ["", ""]
     return [
-        kind if flows is None else "",
+        name if flows is None else "",
         one.title if flows is None else f"of these {flows.control}",
         f"{one.utilisation:.3f}" if flows is None else "",
         f"{goodput / 1e6:.2f}",
@@ -140,7 +147,7 @@ def _shown(one: Judgement) -> dict[str, Any]:
             f"of {one.outside}"
         )
     return {
-        "name": name_of(one),
+        "name": one.name,
         "keys": ", ".join(f"{key} {_value(key, value)}" for key, value in one.keys.items()) or "–",
         "law": law,
         "loads": [load_row(row) for row in one.loads],
@@ -158,6 +165,8 @@ def _value(key: str, value: object) -> str:
     """As the YAML has it."""
     if key in TIMES and isinstance(value, int):
         return format_duration(value)
+    if isinstance(value, float):
+        return f"{value:g}"
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
@@ -182,7 +191,7 @@ def _laws(judged: Sequence[Judgement]) -> Any:
     for axis, one in zip(axes.flat, shown, strict=False):
         assert one.law is not None  # or there is no curve
         unit = f" ({one.law.unit})" if one.law.unit else ""
-        draw_law(axis, one.curve, name_of(one), one.law.of + unit)
+        draw_law(axis, one.curve, one.name, one.law.of + unit)
     for axis in axes.flat[len(shown) :]:
         axis.set_axis_off()
     return figure
@@ -206,7 +215,7 @@ def _loads(judged: Sequence[Judgement]) -> Any:
                     color=colour,
                     linestyle=_dashes(number),
                     marker=".",
-                    label=name_of(one),
+                    label=one.name,
                 )
                 for (disc, beside), marker in zip(one.ns3.items(), "x+", strict=False):
                     same = [row for row in beside if row.arrivals == arrivals]
@@ -238,7 +247,7 @@ def _queues(judged: Sequence[Judgement]) -> Any:
             [at.share for at in one.queue],
             color=colour,
             linestyle=_dashes(number),
-            label=one.kind,
+            label=one.name,
         )
     axis.set_xlabel("packets found waiting")
     axis.set_ylabel("marked or dropped")
@@ -251,7 +260,7 @@ def _under_tcp(judged: Sequence[Judgement]) -> Any:
     """For each load of TCP: waits from the median to the 99th percentile, and shares of the link
     by flow."""
     count = len(judged[0].tcp)
-    names = [one.kind for one in judged]
+    names = [one.name for one in judged]
     places = range(len(names))
     figure, axes = plt.subplots(
         2, count, figsize=(5 * count, 2 + 0.62 * len(names)), layout="constrained", squeeze=False,
@@ -305,7 +314,7 @@ def _step_panels(steps: Sequence[Sequence[Over]], judged: Sequence[Judgement], s
     count = len(steps[0])
     figure, axes = plt.subplots(1, count, figsize=(7.5 * count, 4), layout="constrained")
     for place, axis in enumerate(axes):
-        _step(axis, [of_one[place] for of_one in steps], [name_of(one) for one in judged])
+        _step(axis, [of_one[place] for of_one in steps], [one.name for one in judged])
         axis.set_yscale(scale)
         axis.set_ylim(bottom=0 if scale == "linear" else LEAST_MS)
     axes[-1].legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1, 0.5))

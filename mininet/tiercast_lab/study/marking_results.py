@@ -112,6 +112,7 @@ class Judgement:
     state_bits: int  # in registers, for a port
     entry_bits: int  # of the port's action data
     cost: float  # time of a trial, as a multiple of the same one's without marking
+    name: str = ""  # shown to people
 
     def as_json(self) -> dict[str, Any]:
         data = asdict(self) | {"law": None}
@@ -147,6 +148,7 @@ def judge(
     under = None if tcp is None else TcpJudge(marking, link, tcp, files, seed)
     return Judgement(
         kind=marking.kind,
+        name=marking.kind,
         keys=marking.model_dump(exclude={"kind"}),
         law=law,
         curve=[] if law is None else curve(ramp, law),

@@ -74,6 +74,7 @@ def kinds_of(described: ManifestFile) -> dict[str, type[Marking]]:
             f"Marking_{kind}", __base__=ProgramMarking, __module__=__name__, **fields
         )
         made.quantities = dict(law.values)
+        made.registers = tuple(law.state)
         made.__doc__ = f"The kind {kind} of {described.path}."
         found[kind] = made
     return found
