@@ -130,6 +130,8 @@ agent::MacAddress Port::mac() const {
 }
 
 unsigned Port::transmit_burst(std::uint16_t queue, rte_mbuf** buffers, unsigned count) const {
+  // A device of rings hands them to another thread of this process.
+  for (unsigned i = 0; i < count; ++i) hand_over(buffers[i]);
   return rte_eth_tx_burst(id_, queue, buffers, static_cast<std::uint16_t>(count));
 }
 
@@ -180,7 +182,9 @@ void Port::on_link_change(std::function<void()> changed) {
 }
 
 unsigned Port::receive_burst(std::span<rte_mbuf*, kBurst> frames) {
-  return rte_eth_rx_burst(id_, 0, frames.data(), kBurst);
+  const unsigned count = rte_eth_rx_burst(id_, 0, frames.data(), kBurst);
+  for (unsigned i = 0; i < count; ++i) take_over(frames[i]);
+  return count;
 }
 
 }  // namespace tiercast::dpdk

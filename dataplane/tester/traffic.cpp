@@ -9,6 +9,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "base/thread_sanitizer.h"
 #include "dataplane/streams/test_frame.h"
 
 namespace tiercast::tester {
@@ -48,7 +49,7 @@ class TrialSender {
  private:
   bool stopped() const { return stop_.load(std::memory_order_relaxed); }
   void fill(unsigned count, std::int64_t now);
-  bool hand_over(unsigned count);
+  bool transmit(unsigned count);
 
   const Traffic& traffic_;
   const dpdk::Port& port_;
@@ -97,10 +98,11 @@ void TrialSender::run(double rate, std::uint64_t frames) {
       std::this_thread::yield();
       continue;
     }
+    for (unsigned i = 0; i < count; ++i) take_over(burst_[i]);
     now = now_ns();
     fill(count, now);
     if (sent_.frames == 0) sent_.first_ns = now;
-    if (!hand_over(count)) return;
+    if (!transmit(count)) return;
     done += count;
     sent_.last_ns = now;
   }
@@ -119,7 +121,7 @@ void TrialSender::fill(unsigned count, std::int64_t now) {
 }
 
 // False if it was stopped before the device took all.
-bool TrialSender::hand_over(unsigned count) {
+bool TrialSender::transmit(unsigned count) {
   for (unsigned taken = 0;;) {
     {
       const std::lock_guard guard(lock_);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent/clock.h"
+#include "base/thread_sanitizer.h"
 
 namespace tiercast::receiver {
 namespace {
@@ -152,6 +153,7 @@ unsigned PortAnalyser::poll(const dpdk::TscClock& clock) {
     fates_[static_cast<std::size_t>(fate)].add();
     if (mbuf != nullptr) burst_[keep++] = mbuf;
   }
+  for (unsigned i = 0; i < keep; ++i) hand_over(burst_[i]);  // to who allocates it next
   rte_pktmbuf_free_bulk(burst_.data(), keep);
   received_.add(count);
   bytes_.add(bytes);

@@ -97,7 +97,6 @@ def test_two_ports_cabled_to_each_other() -> None:
                        to=[groups], back=back)  # fmt: skip
             assert both["sent"] == both["ports"][1]["received"] == 300
             assert both["back"]["sent"] == both["ports"][0]["received"] == 300
-            assert both["back"]["rate"] == pytest.approx(both["rate"], rel=0.2)
             (at,) = answer["changed_ns"]
             assert at >= answer["first_ns"]
             assert ask(do="leave", port=1, groups=groups)["at_ns"] > at
