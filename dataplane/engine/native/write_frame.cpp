@@ -125,27 +125,18 @@ void write_is_unchanged(const Image& image, std::string& out) {
   out += any.empty() ? "true;\n}\n\n" : any + ") == 0;\n}\n\n";
 }
 
-// Stores of 32 bytes where the processor has them: clearing and copying is mostly stores.
-void write_wide_and_narrow(const std::string& name, const std::string& parameters,
-                           const std::string& arguments, std::string& out) {
-  const std::string call = name + "_cells(" + arguments + ")";
-  out += "#ifdef __x86_64__\n[[gnu::target(\"avx2\")]] void " + name + "_wide(" + parameters +
-         ") { " + call + "; }\n#endif\n";
-  out += "void " + name + "(" + parameters + ") {\n#ifdef __x86_64__\n  if (kWide) return " + name +
-         "_wide(" + arguments + ");\n#endif\n  " + call + ";\n}\n\n";
-}
-
 void write_clear_and_copy(const Image& image, std::string& out) {
   const LiveCells live = find_native_live_cells(image);
-  const std::string to_clear = "[[maybe_unused]] std::uint64_t* p";
-  const std::string to_copy =
-      "[[maybe_unused]] const std::uint64_t* __restrict p,\n"
-      "    [[maybe_unused]] std::uint64_t* __restrict to";
-  out += "[[gnu::always_inline]] inline void clear_cells(" + to_clear + ") {\n";
+  out += "[[gnu::always_inline]] inline void clear_cells([[maybe_unused]] std::uint64_t* p) {\n";
   for (const CellRun& run : live.cleared) write_clear("p", run.first, run.count, out);
-  out += "}\n";
-  write_wide_and_narrow("clear", to_clear, "p", out);
-  out += "[[gnu::always_inline]] inline void copy_cells(" + to_copy + ") {\n";
+  // With stores of 32 bytes where the processor has them, since it is nothing but stores.
+  out +=
+      "}\n#ifdef __x86_64__\n"
+      "[[gnu::target(\"avx2\")]] void clear_wide(std::uint64_t* p) { clear_cells(p); }\n#endif\n"
+      "void clear(std::uint64_t* p) {\n#ifdef __x86_64__\n  if (kWide) return clear_wide(p);\n"
+      "#endif\n  clear_cells(p);\n}\n\n"
+      "void copy([[maybe_unused]] const std::uint64_t* __restrict p,\n"
+      "          [[maybe_unused]] std::uint64_t* __restrict to) {\n";
   const auto write_copies = [&](const std::vector<CellRun>& runs) {
     for (const CellRun& run : runs) write_copy("to", "p", run.first, run.first, run.count, out);
   };
@@ -167,8 +158,7 @@ void write_clear_and_copy(const Image& image, std::string& out) {
     }
     out += "  }\n";
   }
-  out += "}\n";
-  write_wide_and_narrow("copy", to_copy, "p, to", out);
+  out += "}\n\n";
 }
 
 }  // namespace
