@@ -7,7 +7,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 export PATH="$PWD/.venv/bin:$PATH"
 
-parts=(base protocols dataplane/engine dataplane/accounts dataplane/stf dataplane/delay_line tools/norm)
+parts=(base protocols dataplane/engine dataplane/native dataplane/accounts dataplane/stf dataplane/delay_line tools/norm)
 if [ "${1:-}" = --quick ]; then
   shift
 else

@@ -1,5 +1,5 @@
-// Any packets through any program, with the program's constant entries. The image, its flat form and
-// its native code must do the same.
+// Any packets through any program, with the program's constant entries. The image, its flat form
+// and its native code must do the same.
 //
 // Input: program (1 byte), then packets: port, gap in us and length (1 byte each), then the bytes.
 #include <fuzzer/FuzzedDataProvider.h>

@@ -33,7 +33,10 @@ bool fits(const Image& image) {
 std::string generate_native(const Image& image, const std::string& symbol) {
   if (!fits(image) || (image.egress != nullptr && !fits(*image.egress))) return {};
   std::string out = kNativeAbiText;
-  out += "\nnamespace tiercast::engine {\n\n";
+  out +=
+      "\nnamespace tiercast::engine {\n\n#ifdef __x86_64__\nnamespace {\n"
+      "const bool kWide = (__builtin_cpu_init(), __builtin_cpu_supports(\"avx2\") != 0);\n"
+      "}\n#endif\n\n";
   write_pipeline(image, "first", out);
   if (image.egress != nullptr) write_pipeline(*image.egress, "second", out);
   out += "}  // namespace tiercast::engine\n\n";
