@@ -194,11 +194,12 @@ class PartWriter {
 
   // The parser's verify() of a field with a constant error needs no interpreter.
   bool write_verification(const FlatInstruction& i) {
-    auto at = static_cast<std::uint32_t>(i.i);
-    if (!parses_ || i.target - at < 3 || i.target - at > 4) return false;
-    const Instruction& field = image_.code[at++];
-    if (i.target - at == 3 && image_.code[at++].op != Op::kToBool) return false;
-    const Instruction &error = image_.code[at], &verify = image_.code[at + 1];
+    const std::uint64_t count = i.target - i.i;
+    if (!parses_ || count < 3 || count > 4) return false;
+    if (count == 4 && image_.code[i.i + 1].op != Op::kToBool) return false;
+    const Instruction& field = image_.code[i.i];
+    const Instruction& error = image_.code[i.target - 2];
+    const Instruction& verify = image_.code[i.target - 1];
     if (field.op != Op::kField || field.width > kCellBits || error.op != Op::kConstant ||
         verify.op != Op::kVerify) {
       return false;

@@ -275,7 +275,7 @@ void MatchTable::renew_entry(std::uint32_t index) {
   slot_of(tuple_of(index), index).action = entry.action;
   renew();
   std::copy(entry.arguments.begin(), entry.arguments.end(),
-            all_arguments_.begin() + static_cast<std::ptrdiff_t>(index * argument_cells_));
+            all_arguments_.data() + std::size_t{index} * argument_cells_);
   entry.arguments = {};
 }
 
@@ -406,7 +406,7 @@ Status MatchTable::remove(const TableEntry& entry) {
       add_to_tuple(index);
       if (packs_key()) {
         std::copy_n(arguments_of(last), argument_cells_,
-                    all_arguments_.begin() + static_cast<std::ptrdiff_t>(index * argument_cells_));
+                    all_arguments_.data() + std::size_t{index} * argument_cells_);
       }
     }
     entries_.pop_back();
