@@ -59,6 +59,7 @@ class PartWriter {
     std::size_t count = 0;
     if (i.op == FlatOp::kTable) count = image_.tables[i.i].actions.size() + 1;
     if (i.op == FlatOp::kRunState) count = image_.parser_states.size() + 1;
+    if (count == 0) return {};  // other instructions have something else in `target`
     return {image_.flat.targets.data() + i.target, count};
   }
 
