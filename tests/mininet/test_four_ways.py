@@ -14,7 +14,6 @@ mean something.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import random
 import shutil
@@ -190,6 +189,46 @@ def test_the_testkit_and_ns3_agree(seed: int, tmp_path: Path) -> None:
     assert compare(testkit, ns3, "testkit and ns-3") == []
 
 
+def in_mininet(places: dict[int, Path], switch: str, turn: int) -> dict[int, Got]:
+    """Real runs of these seeds' graphs, side by side; those that are valid."""
+    runs = {
+        seed: subprocess.Popen(
+            [ROOT / "tiercast", "run", varied(seed, turn).write(place, *REAL), "--switch", switch]
+            + ["--results", place / f"real{turn}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )
+        for seed, place in places.items()
+    }  # fmt: skip
+    said = {seed: run.communicate()[1] for seed, run in runs.items()}
+    assert {seed: said[seed] for seed, run in runs.items() if run.returncode not in (0, 3)} == {}
+    valid = [seed for seed, run in runs.items() if run.returncode == 0]
+    return {seed: stored(places[seed] / f"real{turn}") for seed in valid}
+
+
+def in_ns3(seed: int, place: Path, turn: int) -> Got:
+    return in_lab(varied(seed, turn).write(place, *REAL), place / f"r{turn}", turn, "--runtime=ns3")
+
+
+def varied(seed: int, turn: int) -> Drawn:
+    return drawn(seed).varied(turn) if turn else drawn(seed)
+
+
+def differences(seed: int, real: list[Got], virtual: list[Got]) -> list[str]:
+    """Where the means of real and of virtual runs are too far apart."""
+    found = []
+    for key, least in (("rates", 0.0), ("losses", LEAST_LOSS_REAL)):
+        for name in getattr(real[0], key):
+            measured, expected = (
+                fmean(getattr(got, key)[name] for got in runs) for runs in (real, virtual)
+            )
+            line = f"seed {seed}: {len(real)} in Mininet, 3 in ns-3: {key} {name}: "
+            line += f"{measured:.5g}, {expected:.5g}"
+            print(line)
+            if abs(measured - expected) > max(BAND * expected, least):
+                found.append(line)
+    return found
+
+
 @pytest.mark.alone
 @pytest.mark.mininet
 @pytest.mark.parametrize("switch", ["tiercast", "bmv2"])
@@ -199,35 +238,13 @@ def test_mininet_and_ns3_agree(switch: str, tmp_path: Path) -> None:
     places = {seed: tmp_path / str(seed) for seed in REAL_SEEDS}
     for place in places.values():
         place.mkdir()
-    real = {
-        seed: subprocess.Popen(
-            [ROOT / "tiercast", "run", drawn(seed).write(place, *REAL), "--switch", switch]
-            + ["--results", place / "real"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )
-        for seed, place in places.items()
-    }  # fmt: skip
-    said = {seed: run.communicate()[1] for seed, run in real.items()}
-    assert {seed: said[seed] for seed, run in real.items() if run.returncode not in (0, 3)} == {}
-    found = []
-    for seed, run in real.items():
-        if run.returncode == 3:
-            continue
-        graph, place = drawn(seed), places[seed]
-        print(graph)
-        mininet, virtual = stored(place / "real"), []
-        for turn in range(3):
-            file = (graph.varied(turn) if turn else graph).write(place, *REAL)
-            virtual.append(in_lab(file, place / f"r{turn}", turn, "--runtime=ns3"))
-        for key, least in (("rates", 0.0), ("losses", LEAST_LOSS_REAL)):
-            for name, measured in getattr(mininet, key).items():
-                expected = fmean(getattr(got, key)[name] for got in virtual)
-                line = f"seed {seed}: Mininet and ns-3 {key} {name}: {measured:.5g}, {expected:.5g}"
-                print(line)
-                if abs(measured - expected) > max(BAND * expected, least):
-                    found.append(line)
+    real = {seed: [got] for seed, got in in_mininet(places, switch, turn=0).items()}
+    virtual = {seed: [in_ns3(seed, places[seed], turn) for turn in range(3)] for seed in real}
+    # A real run is one draw: where it differs, the means of three are compared.
+    for seed in [seed for seed in real if differences(seed, real[seed], virtual[seed])]:
+        for turn in (1, 2):
+            real[seed] += in_mininet({seed: places[seed]}, switch, turn).values()
+    found = [line for seed in real for line in differences(seed, real[seed], virtual[seed])]
     assert found == []
-    for seed, run in real.items():
-        if run.returncode == 3:
-            summary = (places[seed] / "real/latest/summary.json").read_text()
-            skip_if_invalid(json.loads(summary))
+    if invalid := sorted(set(REAL_SEEDS) - set(real)):
+        pytest.skip(f"the machine could not keep up with the graphs of seeds {invalid}")
