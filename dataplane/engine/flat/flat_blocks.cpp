@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::uint32_t kNowhere = 0xffffffff;
 
-std::size_t count_targets(const Image& image, const FlatInstruction& i) {
-  return i.op == FlatOp::kTable ? image.tables[i.i].actions.size() + 1
-                                : image.parser_states.size() + 1;
-}
-
 // Where execution may continue after the instruction at `at`, unless it ends there.
 std::vector<std::uint32_t> successors(const Image& image, const FlatCode& flat, std::uint32_t at) {
   const FlatInstruction& i = flat.code[at];
@@ -23,8 +18,8 @@ std::vector<std::uint32_t> successors(const Image& image, const FlatCode& flat, 
   if (i.op == FlatOp::kJump) return {i.target};
   if (is_conditional_jump(i.op)) return {i.target, at + 1};
   if (is_branch(i.op)) {
-    const auto first = flat.targets.begin() + i.target;
-    return {first, first + static_cast<std::ptrdiff_t>(count_targets(image, i))};
+    const auto targets = branch_targets(image, flat, i);
+    return {targets.begin(), targets.end()};
   }
   return {at + 1};
 }
@@ -34,6 +29,13 @@ bool closes_block(FlatOp op) {
 }
 
 }  // namespace
+
+std::span<const std::uint32_t> branch_targets(const Image& image, const FlatCode& flat,
+                                              const FlatInstruction& branch) {
+  const std::size_t choices = branch.op == FlatOp::kTable ? image.tables[branch.i].actions.size()
+                                                          : image.parser_states.size();
+  return std::span(flat.targets).subspan(branch.target, choices + 1);
+}
 
 FlatGraph to_blocks(const Image& image, const FlatCode& flat, std::uint32_t start) {
   // Find where blocks begin, then make the blocks.

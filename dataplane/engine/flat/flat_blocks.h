@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "dataplane/engine/image/image.h"
@@ -22,6 +23,10 @@ struct FlatBlock {
 struct FlatGraph {
   std::vector<FlatBlock> blocks;
 };
+
+// Where a branch may lead; the last is where it leads if no action or state is chosen.
+std::span<const std::uint32_t> branch_targets(const Image& image, const FlatCode& flat,
+                                              const FlatInstruction& branch);
 
 FlatGraph to_blocks(const Image& image, const FlatCode& flat, std::uint32_t start);
 

@@ -14,19 +14,6 @@ namespace {
 constexpr std::size_t kMostWords = 1 << 19;
 constexpr std::uint32_t kLargestGap = 24;  // cells; runs that are this close are treated as one
 
-std::vector<CellRun> runs(const CellSet& cells, std::uint32_t count) {
-  std::vector<CellRun> found;
-  for (std::uint32_t cell = 0; cell < count; ++cell) {
-    if (!cells.has(cell)) continue;
-    if (!found.empty() && cell - (found.back().first + found.back().count) <= kLargestGap) {
-      found.back().count = cell + 1 - found.back().first;
-    } else {
-      found.push_back({cell, 1});
-    }
-  }
-  return found;
-}
-
 }  // namespace
 
 void live_before(const Image& image, const FlatInstruction& i, const CellSet& at_end, CellSet& live,
@@ -43,28 +30,26 @@ void live_before(const Image& image, const FlatInstruction& i, const CellSet& at
 
 std::vector<CellSet> live_at_blocks(const Image& image, const FlatGraph& graph,
                                     const CellSet& at_end, Reads reads) {
-  std::vector<CellSet> live(graph.blocks.size(), CellSet(image.phv_cells));
-  const std::vector<std::uint32_t> order = in_order(graph);
-  for (bool changed = true; changed;) {  // two rounds; more if there are loops
-    changed = false;
-    for (auto b = order.rbegin(); b != order.rend(); ++b) {
-      const FlatBlock& block = graph.blocks[*b];
-      CellSet now = ends(block.last.op) ? at_end : CellSet(image.phv_cells);
-      for (std::uint32_t to : block.next) now.add(live[to]);
-      live_before(image, block.last, at_end, now, reads);
-      for (auto i = block.body.rbegin(); i != block.body.rend(); ++i) {
-        live_before(image, *i, at_end, now, reads);
-      }
-      if (now == live[*b]) continue;
-      live[*b] = std::move(now);
-      changed = true;
-    }
-  }
-  return live;
+  return backwards(
+      graph, at_end, CellSet(image.phv_cells),
+      [&](const FlatInstruction& i, CellSet& live) { live_before(image, i, at_end, live, reads); });
 }
 
 bool is_too_large_to_analyse(const Image& image) {
   return image.flat.code.size() * (image.phv_cells / 64 + 1) > kMostWords;
+}
+
+std::vector<CellRun> runs(const CellSet& cells, std::uint32_t count, std::uint32_t largest_gap) {
+  std::vector<CellRun> found;
+  for (std::uint32_t cell = 0; cell < count; ++cell) {
+    if (!cells.has(cell)) continue;
+    if (!found.empty() && cell - (found.back().first + found.back().count) <= largest_gap) {
+      found.back().count = cell + 1 - found.back().first;
+    } else {
+      found.push_back({cell, 1});
+    }
+  }
+  return found;
 }
 
 namespace {
@@ -162,8 +147,8 @@ void find_live_cells(Image& image) {
   fresh.add(queued);  // for a clone, which goes from the parser straight to the queue
   fresh = live_at(flat.parser, fresh);
   // The cells from shared_cells on do not outlive their part.
-  image.initial_runs = runs(fresh, image.shared_cells);
-  image.copied_runs = runs(queued, image.shared_cells);
+  image.initial_runs = runs(fresh, image.shared_cells, kLargestGap);
+  image.copied_runs = runs(queued, image.shared_cells, kLargestGap);
   find_egress_watch(image);
   image.early_rewrite = std::none_of(
       image.copied_headers.begin(), image.copied_headers.end(),

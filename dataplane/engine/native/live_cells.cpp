@@ -14,16 +14,7 @@ namespace {
 constexpr std::uint32_t kLargestGap = 3;  // cells; runs that are this close are treated as one
 
 std::vector<CellRun> runs(const CellSet& cells, std::uint32_t count) {
-  std::vector<CellRun> found;
-  for (std::uint32_t cell = 0; cell < count; ++cell) {
-    if (!cells.has(cell)) continue;
-    if (!found.empty() && cell - (found.back().first + found.back().count) <= kLargestGap) {
-      found.back().count = cell + 1 - found.back().first;
-    } else {
-      found.push_back({cell, 1});
-    }
-  }
-  return found;
+  return runs(cells, count, kLargestGap);
 }
 
 // The cells that a part of flat code may write.
@@ -64,9 +55,9 @@ struct LaterReads {
 
 // Goes backwards through flat code, like live_before(). Where a header becomes valid otherwise than
 // by extraction, what is pending of it is live, since nobody may have written it.
-class Backwards {
+class LaterReadsOf {
  public:
-  explicit Backwards(const Image& image) : image_(image), header_of_(image.phv_cells, kNone) {
+  explicit LaterReadsOf(const Image& image) : image_(image), header_of_(image.phv_cells, kNone) {
     for (std::uint32_t h = 0; h < image.headers.size(); ++h) {
       header_of_[image.headers[h].valid_cell] = h;
       if (image.header_plans[h].plain) header_of_[image.header_plans[h].origin_cell] = h;
@@ -75,22 +66,8 @@ class Backwards {
 
   LaterReads at_start(std::uint32_t start, const LaterReads& at_end) const {
     const FlatGraph graph = to_blocks(image_, image_.flat, start);
-    std::vector<LaterReads> reads(graph.blocks.size(), LaterReads(image_));
-    const std::vector<std::uint32_t> order = in_order(graph);
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (auto b = order.rbegin(); b != order.rend(); ++b) {
-        const FlatBlock& block = graph.blocks[*b];
-        LaterReads now = ends(block.last.op) ? at_end : LaterReads(image_);
-        for (const std::uint32_t to : block.next) now.add(reads[to]);
-        before(block.last, at_end, now);
-        for (auto i = block.body.rbegin(); i != block.body.rend(); ++i) before(*i, at_end, now);
-        if (now == reads[*b]) continue;
-        reads[*b] = std::move(now);
-        changed = true;
-      }
-    }
-    return reads[0];
+    return backwards(graph, at_end, LaterReads(image_),
+                     [&](const FlatInstruction& i, LaterReads& now) { before(i, at_end, now); })[0];
   }
 
  private:
@@ -186,9 +163,8 @@ LiveCells find_native_live_cells(const Image& image) {
   LaterReads between(image);  // of the engine, between the parts and after them
   between.live = cells_used_between(image);
   for (const std::uint32_t h : leaving) between.pending.add(fields_of(image, h));
-  const Backwards backwards(image);
-  LaterReads queued =
-      backwards.at_start(flat.egress, backwards.at_start(flat.update_checksums, between));
+  const LaterReadsOf reads(image);
+  LaterReads queued = reads.at_start(flat.egress, reads.at_start(flat.update_checksums, between));
   queued.add(between);
 
   CellSet copied = queued.live;
@@ -204,13 +180,13 @@ LiveCells find_native_live_cells(const Image& image) {
     live.headers.push_back(copied_fields(image, h, written, copied));
   }
 
-  LaterReads fresh = backwards.at_start(flat.ingress, queued);
+  LaterReads fresh = reads.at_start(flat.ingress, queued);
   fresh.add(between);
-  fresh = backwards.at_start(flat.verify_checksums, fresh);
+  fresh = reads.at_start(flat.verify_checksums, fresh);
   fresh.add(between);
   fresh.add(queued);  // for a clone, which goes from the parser straight to the queue
   // No header is valid yet, so nothing that is pending matters.
-  live.cleared = runs(backwards.at_start(flat.parser, fresh).live, image.shared_cells);
+  live.cleared = runs(reads.at_start(flat.parser, fresh).live, image.shared_cells);
   return live;
 }
 

@@ -4,6 +4,8 @@
 #include <map>
 #include <vector>
 
+#include "dataplane/engine/flat/flat_blocks.h"
+#include "dataplane/engine/flat/flat_effects.h"
 #include "dataplane/engine/native/writer.h"
 #include "dataplane/engine/tables/match_table.h"
 
@@ -47,20 +49,10 @@ class PartWriter {
 
  private:
   static bool falls_through(FlatOp op) {
-    return op != FlatOp::kJump && op != FlatOp::kEnd && op != FlatOp::kExit &&
-           op != FlatOp::kTable && op != FlatOp::kRunState && op != FlatOp::kReject;
+    return op != FlatOp::kJump && !ends(op) && !is_branch(op);
   }
-  static bool jumps(FlatOp op) {
-    return (op >= FlatOp::kJumpEqual && op <= FlatOp::kJumpLessEqualI) || op == FlatOp::kJump ||
-           op == FlatOp::kJumpHit;
-  }
-  // The targets of a table or of a parser state, the last of which is that of none.
-  std::span<const std::uint32_t> targets(const FlatInstruction& i) const {
-    std::size_t count = 0;
-    if (i.op == FlatOp::kTable) count = image_.tables[i.i].actions.size() + 1;
-    if (i.op == FlatOp::kRunState) count = image_.parser_states.size() + 1;
-    if (count == 0) return {};  // other instructions have something else in `target`
-    return {image_.flat.targets.data() + i.target, count};
+  std::span<const std::uint32_t> targets(const FlatInstruction& branch) const {
+    return branch_targets(image_, image_.flat, branch);
   }
 
   void find_reachable(std::uint32_t start) {
@@ -75,8 +67,10 @@ class PartWriter {
       const std::uint32_t at = open.back();
       open.pop_back();
       const FlatInstruction& i = code_[at];
-      if (jumps(i.op)) reach(i.target, true);
-      for (const std::uint32_t target : targets(i)) reach(target, true);
+      if (i.op == FlatOp::kJump || is_conditional_jump(i.op)) reach(i.target, true);
+      if (is_branch(i.op)) {
+        for (const std::uint32_t target : targets(i)) reach(target, true);
+      }
       // Labelled, if another instruction lies between.
       if (falls_through(i.op)) reach(at + 1, false);
     }
@@ -137,10 +131,7 @@ class PartWriter {
       line("  hit = false;");
       line("  arguments = table.default_arguments;");
     } else if (MatchTable::is_packed(table) && MatchTable::is_plain(table)) {
-      std::uint32_t argument_cells = 0, shift = 0;
-      for (const std::uint32_t action : table.actions) {
-        argument_cells = std::max(argument_cells, image_.actions[action].argument_cells);
-      }
+      std::uint32_t shift = 0;
       std::string key;
       for (const Key& part : table.keys) {
         key += key.empty() ? place(part.cell)
@@ -154,7 +145,7 @@ class PartWriter {
       line("  hit = slot.entry != TableView::kFree;");
       line("  const std::uint32_t action = hit ? slot.action : table.default_action;");
       line("  arguments = hit ? table.arguments + std::size_t{slot.entry} * " +
-           number(argument_cells) + " : table.default_arguments;");
+           number(MatchTable::argument_cells(image_, table)) + " : table.default_arguments;");
     } else {
       line("  TableOutcome outcome;");
       call("c.table(c, s, " + index + ", outcome);");

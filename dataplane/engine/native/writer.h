@@ -19,9 +19,9 @@ void write_copy(const std::string& to, const std::string& from, std::uint32_t at
                 std::uint32_t from_at, std::uint32_t count, std::string& out);
 // The function `name` for the flat code that starts at `start`.
 void write_part(const Image& image, std::string_view name, std::uint32_t start, std::string& out);
-// clear, copy, header_bytes, is_unchanged, compare and rewrite.
+// The functions of a NativePipeline that are not parts: from clear() to settle().
 void write_frame_functions(const Image& image, std::string& out);
-// Statements that extract the plain header of `plan` at `cursor`, or leave through `fail`.
+// Statements that extract the plain header of `plan` at `cursor`, or go to `end` with an error.
 void write_extract(const Image& image, const HeaderPlan& plan, std::string& out);
 
 }  // namespace tiercast::engine

@@ -322,29 +322,37 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
   }
 }
 
+[[gnu::always_inline]] inline bool TrafficManager::leaves_egress(std::uint32_t index, Port& port,
+                                                                 Packet* packet,
+                                                                 std::uint32_t waiting,
+                                                                 std::int64_t now_ns) {
+  ++port.labels.of(packet->label).served;
+  port.in_egress = true;
+  const bool had_ce = has_ce(packet->buffer->frame());
+  const bool leaves = client_.egress(index, *packet, waiting, now_ns);
+  port.in_egress = false;
+  if (!leaves) {
+    ++port.labels.of(packet->label).not_sent;
+    pool_.give(packet);
+    return false;
+  }
+  if (!had_ce && has_ce(packet->buffer->frame())) {
+    ++port.labels.of(packet->label).egress_marked;
+  }
+  if (packet->is_marked) mark(index, *packet, now_ns);
+  return true;
+}
+
 // The short way of enqueue() and serve(), for a packet that finds a direct port idle.
 void TrafficManager::pass(std::uint32_t index, Port& port, Packet* packet,
                           std::uint32_t frame_bytes, std::int64_t now_ns) {
   packet->time_ns = now_ns;
   packet->queue_bytes = bytes_on_link(port, frame_bytes);
   packet->enq_qdepth = 0;
-  LabelCounts& counts = port.labels.of(packet->label);
-  ++counts.entered;
-  ++counts.served;
+  ++port.labels.of(packet->label).entered;
   ++port.stats.enqueued_packets;
-  port.in_egress = true;
-  const bool had_ce = has_ce(packet->buffer->frame());
-  const bool leaves = client_.egress(index, *packet, 0, now_ns);
-  port.in_egress = false;
-  if (leaves) {
-    if (!had_ce && has_ce(packet->buffer->frame())) {
-      ++port.labels.of(packet->label).egress_marked;
-    }
-    if (packet->is_marked) mark(index, *packet, now_ns);
+  if (leaves_egress(index, port, packet, 0, now_ns)) {
     port.wire.put(packet, now_ns + port.config.delay_ns);
-  } else {
-    ++port.labels.of(packet->label).not_sent;
-    pool_.give(packet);
   }
   if (!port.waiting.empty()) serve(index, now_ns);  // egress has sent a copy here
   schedule(index);
@@ -364,20 +372,7 @@ void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
     if (port.queues != nullptr) [[unlikely]] {
       waiting = port.queues->depth(port.queues->queue_of(*packet));
     }
-    ++port.labels.of(packet->label).served;
-    port.in_egress = true;
-    const bool had_ce = has_ce(packet->buffer->frame());
-    const bool leaves = client_.egress(index, *packet, waiting, now_ns);
-    port.in_egress = false;
-    if (!leaves) {
-      ++port.labels.of(packet->label).not_sent;
-      pool_.give(packet);
-      continue;
-    }
-    if (!had_ce && has_ce(packet->buffer->frame())) {
-      ++port.labels.of(packet->label).egress_marked;
-    }
-    if (packet->is_marked) mark(index, *packet, now_ns);
+    if (!leaves_egress(index, port, packet, waiting, now_ns)) continue;
     if (port.rate == 0) {
       put_on_wire(index, port, packet, now_ns);
       continue;

@@ -153,6 +153,10 @@ class TrafficManager {
   void serve(std::uint32_t port, std::int64_t now_ns);
   void pass(std::uint32_t index, Port& port, Packet* packet, std::uint32_t frame_bytes,
             std::int64_t now_ns);
+  // Whether a packet that egress has looked at leaves; otherwise it has gone back to the pool.
+  // waiting: behind it, in its queue.
+  bool leaves_egress(std::uint32_t index, Port& port, Packet* packet, std::uint32_t waiting,
+                     std::int64_t now_ns);
   void put_on_wire(std::uint32_t index, Port& port, Packet* packet, std::int64_t sent_ns);
   [[gnu::noinline]] void put_on_impaired_wire(std::uint32_t port, Packet* packet,
                                               std::int64_t sent_ns);

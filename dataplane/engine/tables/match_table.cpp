@@ -21,9 +21,7 @@ MatchTable::MatchTable(const Image& image, const Table& layout, ProfileMembers* 
   has_special_hits_ =
       layout.direct_meter != kNone || layout.supports_timeout || layout.profile != kNone;
   is_plain_ = is_plain(layout);
-  for (std::uint32_t action : layout.actions) {
-    argument_cells_ = std::max(argument_cells_, image.actions[action].argument_cells);
-  }
+  argument_cells_ = argument_cells(image, layout);
   pack_key();
   renew();
   (void)reset_default();
@@ -32,6 +30,14 @@ MatchTable::MatchTable(const Image& image, const Table& layout, ProfileMembers* 
 bool MatchTable::is_plain(const Table& layout) {
   return !layout.direct_counter && layout.direct_meter == kNone && !layout.supports_timeout &&
          layout.profile == kNone;
+}
+
+std::uint32_t MatchTable::argument_cells(const Image& image, const Table& layout) {
+  std::uint32_t most = 0;
+  for (const std::uint32_t action : layout.actions) {
+    most = std::max(most, image.actions[action].argument_cells);
+  }
+  return most;
 }
 
 bool MatchTable::is_packed(const Table& layout) {

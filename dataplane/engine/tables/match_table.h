@@ -66,6 +66,8 @@ class alignas(64) MatchTable {
   Outcome apply(const Cell* phv, std::uint32_t bytes);
   // Whether view() has the table's entries: the key is packed.
   static bool is_packed(const Table& layout);
+  // Of the action with the most.
+  static std::uint32_t argument_cells(const Image& image, const Table& layout);
   // Whether a hit only selects its action.
   static bool is_plain(const Table& layout);
   // Stays where it is while the table exists.
@@ -156,8 +158,8 @@ class alignas(64) MatchTable {
 
   // What a lookup in a packed table reads, kept together.
   std::array<PackedField, kMostPacked> packing_{};
-  std::uint32_t packed_fields_ = 0;   // 0: the key is not packed
-  std::uint32_t argument_cells_ = 0;  // of the action with the most cells
+  std::uint32_t packed_fields_ = 0;  // 0: the key is not packed
+  std::uint32_t argument_cells_ = 0;
   TableView view_;
   bool is_plain_ = false;  // a hit only selects its action
 
