@@ -9,7 +9,6 @@ namespace tiercast::sender {
 namespace {
 
 constexpr std::uint8_t kProtocolUdp = 17;
-constexpr std::size_t kMacBytes = 12;
 
 }  // namespace
 
@@ -36,17 +35,12 @@ FrameTemplate::FrameTemplate(const wire::UdpFlow& flow, const std::optional<Vlan
     std::memcpy(udp.data() + 6, &start, 2);
   }
 
-  std::size_t at = kMacBytes;
-  std::copy_n(frame.begin(), kMacBytes, header_.begin());
-  if (vlan) {
-    wire::put16(header_, at, dpdk::kEtherTypeVlan);
-    wire::put16(header_, at + 2, vlan->tag());
-    at += dpdk::kVlanBytes;
-  }
-  const std::size_t rest = wire::kFrameHeaderBytes - kMacBytes;
-  std::copy_n(frame.begin() + kMacBytes, rest, header_.begin() + static_cast<std::ptrdiff_t>(at));
-  header_bytes_ = static_cast<std::uint8_t>(at + rest);
-  frame_bytes_ = static_cast<std::uint16_t>(frame.size() + (vlan ? dpdk::kVlanBytes : 0));
+  const std::size_t tag = vlan ? dpdk::kVlanBytes : 0;
+  std::copy_n(frame.begin(), wire::kFrameHeaderBytes,
+              header_.begin() + static_cast<std::ptrdiff_t>(tag));
+  if (vlan) dpdk::insert_tag(*vlan, header_);
+  header_bytes_ = static_cast<std::uint8_t>(wire::kFrameHeaderBytes + tag);
+  frame_bytes_ = static_cast<std::uint16_t>(frame.size() + tag);
 }
 
 }  // namespace tiercast::sender
