@@ -6,6 +6,7 @@ trial is for.
 
 from __future__ import annotations
 
+import math
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -98,6 +99,14 @@ class Packets:
     def hit(self) -> np.ndarray:
         """Whether the marking marked or dropped the packet."""
         return np.isin(self.fate, (MARKED, DROPPED, EARLY))
+
+    def waits(self) -> tuple[float, float, float]:
+        """50, 95 and 99 % of the waits of those that came to be served, s; nan without any."""
+        served = self.wait_s[~np.isnan(self.wait_s)]
+        if not len(served):
+            return math.nan, math.nan, math.nan
+        p50, p95, p99 = (float(wait) for wait in np.quantile(served, (0.5, 0.95, 0.99)))
+        return p50, p95, p99
 
     def only(self, chosen: np.ndarray) -> Packets:
         columns = {name: getattr(self, name)[chosen] for name in _COLUMNS}

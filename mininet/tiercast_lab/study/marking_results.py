@@ -36,7 +36,6 @@ LOADS = (0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.5, 2.0)
 ARRIVALS = ("poisson", "bursts")
 LEAST_IN_BIN = 100  # packets, fewer say nothing
 BINS = 24
-STEP, END_S = (10.0, 30.0), 40.0  # s: when a step begins and ends, and the trial
 
 # What a packet sees of any law: there is no equation of it alone.
 FOUND = Law(lambda _: math.nan, "packets found waiting", "packets")
@@ -159,7 +158,7 @@ def judge(
             for load in LOADS
         ],
         steps=[
-            over(title, of.carry(phases), STEP, END_S)
+            over(title, of.carry(phases))
             for title, phases in (
                 ("load 0.7, 1.3, 0.7", [Phase(10, 0.7), Phase(20, 1.3), Phase(10, 0.7)]),
                 (
@@ -235,10 +234,7 @@ def at_load(packets: Packets, load: float, arrivals: str, link: Link) -> AtLoad:
     left = np.isin(packets.fate, (LEFT, MARKED))
     begins = packets.arrival_s + np.nan_to_num(packets.wait_s)
     last = float(begins[left].max()) + link.packet_s if left.any() else 1.0
-    waits = packets.wait_s[left]
-    p50, p95, p99 = (
-        float(np.quantile(waits, q)) if left.any() else math.nan for q in (0.5, 0.95, 0.99)
-    )
+    p50, p95, p99 = packets.only(left).waits()
     total = len(packets)
     return AtLoad(
         load,

@@ -9,6 +9,7 @@ import numpy as np
 
 from tiercast_lab.study.marking import Packets
 
+STEP, END_S = (10.0, 30.0), 40.0  # s: when a step begins and ends, and the trial
 STEP_S = 0.1  # of the curves over time
 SETTLED = 1.25  # times the mean wait of the second half of a step
 
@@ -26,7 +27,9 @@ class Over:
     settled_s: float | None
 
 
-def over(title: str, packets: Packets, step: tuple[float, float], end_s: float) -> Over:
+def over(
+    title: str, packets: Packets, step: tuple[float, float] = STEP, end_s: float = END_S
+) -> Over:
     """`step`: when it begins and ends, s."""
     edges = np.arange(0, end_s + STEP_S / 2, STEP_S)
     place = np.digitize(packets.arrival_s, edges) - 1

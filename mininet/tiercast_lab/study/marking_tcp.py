@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,11 @@ from tiercast_lab.results.storage import StoredRun, load_run
 from tiercast_lab.run.execute import Options, execute
 from tiercast_lab.run.progress import SilentView
 from tiercast_lab.study.marking import DROPPED, EARLY, FULL, MARKED, Link, Packets
-from tiercast_lab.study.marking_steps import Over, over
+from tiercast_lab.study.marking_steps import END_S, STEP, Over, over
 from tiercast_lab.study.traced_packets import packets_of
 
 WARM_S = 10.0  # before anything is measured: slow starts are over
 SAMPLE = 4  # one in so many packets is traced
-STEP = (10.0, 30.0)  # s, and the run ends END_S after its start
-END_S = 40.0
 PORT = "0>1"
 ETHERNET_BYTES = 14
 
@@ -145,8 +143,8 @@ class TcpJudge:
         )  # fmt: skip
         runs = (self._run([*flows, *more], END_S), self._run(flows, END_S, rates))
         return [
-            over(title, _packets(rows["trace"]), STEP, END_S)
-            for title, (_, rows) in zip(titles, ((one, one.rows) for one in runs), strict=True)
+            over(title, _packets(run.rows["trace"]))
+            for title, run in zip(titles, runs, strict=True)
         ]
 
     def _steady(self, load: dict[str, int], seconds: float) -> UnderTcp:
@@ -166,7 +164,7 @@ class TcpJudge:
             self._kind(run, control, [next(names) for _ in range(count)], end)
             for control, count in load.items()
         ]
-        p50, p95, p99 = _waits(_packets(run.rows["trace"].filter(pl.col("time_s") >= WARM_S)))
+        p50, p95, p99 = _packets(run.rows["trace"].filter(pl.col("time_s") >= WARM_S)).waits()
         return UnderTcp(
             ", ".join(f"{count} {control}" for control, count in load.items()),
             utilisation=sent_bits / seconds / self.link.rate,
@@ -193,7 +191,7 @@ class TcpJudge:
         )
         packets = _packets(mine)
         count = len(packets) or math.nan
-        p50, p95, p99 = _waits(packets)
+        p50, p95, p99 = packets.waits()
         return FlowKind(
             control,
             rates,
@@ -260,15 +258,7 @@ class TcpJudge:
             data["program"] = self.files.data
         loaded = experiment_of(Source(data, {(): name}), Path(name), {})
         marked = loaded.experiment.model_copy(update={"marking": self.marking})
-        return LoadedExperiment(**{**vars(loaded), "experiment": marked})
-
-
-def _waits(packets: Packets) -> list[float]:
-    """50, 95 and 99 % of the packets that were served, s."""
-    served = packets.wait_s[~np.isnan(packets.wait_s)]
-    if not len(served):
-        return [math.nan] * 3
-    return [float(wait) for wait in np.quantile(served, (0.5, 0.95, 0.99))]
+        return replace(loaded, experiment=marked)
 
 
 def _packets(rows: pl.DataFrame) -> Packets:
