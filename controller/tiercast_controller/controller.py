@@ -89,7 +89,7 @@ class Controller:
         run's time, CLOCK_MONOTONIC; None means now. Needs a running event loop. Raises
         ConfigurationError."""
         topology.check(sessions, groups)
-        self._query = None if querier is None else querier.frame
+        self._query = b"" if querier is None else querier.frame
         self.topology = topology
         self.epoch_ns = time.monotonic_ns() if epoch_ns is None else epoch_ns
         # Fails with the first SwitchError that cannot be repaired. From then on the run is void.
@@ -151,8 +151,8 @@ class Controller:
         )
         for m in managed:
             self._spawn(self._receive(m), f"packet-in of {m.switch.name}")
-        if self._querier is not None and self._query is not None:
-            self._spawn(self._query_hosts(self._querier.interval_s, self._query), "querier")
+        if self._querier is not None:
+            self._spawn(self._query_hosts(self._querier.interval_s), "querier")
         if self._lab_address is not None:
             await self._lab.serve(self._lab_address)
 
@@ -343,7 +343,7 @@ class Controller:
             packet = await managed.client.packet_in.get()
             self._subscriptions.on_packet(managed.switch.name, packet)
 
-    async def _query_hosts(self, interval_s: float, query: bytes) -> None:
+    async def _query_hosts(self, interval_s: float) -> None:
         # Expired members are looked for more often than queries are sent, so that a membership ends
         # at most 1/8 of an interval late.
         period = interval_s / 8
@@ -353,7 +353,7 @@ class Controller:
             if now >= next_query:
                 next_query = now + interval_s
                 for switch, port in self.topology.host_ports():
-                    await self._switches[switch].client.packet_out(port, query)
+                    await self._switches[switch].client.packet_out(port, self._query)
             self._subscriptions.expire(now)
             await asyncio.sleep(min(period, max(0.0, next_query - time.monotonic())))
 
