@@ -28,7 +28,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
-from bench_switch import BUILD, machine
+from bench_switch import BUILD, bmv2_command, machine, tiercast_command
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "build/python"), str(ROOT / "controller")]
@@ -37,7 +37,7 @@ from tiercast_controller.multicast.igmp import Type, checksum  # noqa: E402
 from tiercast_controller.network.topology import Session, group_address  # noqa: E402
 from tiercast_controller.p4runtime.program import Program  # noqa: E402
 
-from tests.controller.chain import BINARY, Network, Receiver, Run  # noqa: E402
+from tests.controller.chain import Network, Receiver, Run  # noqa: E402
 from tests.namespaces import Namespaces, command_in  # noqa: E402
 from tests.patience import wait_until  # noqa: E402
 
@@ -142,25 +142,16 @@ async def load(network: Network, turns: int) -> tuple[Changes, dict[str, float]]
     }  # fmt: skip
 
 
-def bmv2_command(address: str) -> list[str]:
-    return ["simple_switch_grpc", "--device-id", "1", "-i", "1@p1", "--no-p4",
-            "--thrift-port", "0", "--log-level", "off",
-            "--", "--grpc-server-addr", address, "--cpu-port", "510"]  # fmt: skip
-
-
-def tiercast_command(address: str) -> list[str]:
-    return [str(BINARY), "--device-id", "1", "--port", "1=p1", "--grpc", address,
-            "--log-level", "warning"]  # fmt: skip
-
-
-def inserts(command: Callable[[str], list[str]], scratch: Path) -> dict[str, list[float]]:
+def inserts(
+    command: Callable[[str, Sequence[int]], list[str]], scratch: Path
+) -> dict[str, list[float]]:
     """Updates per second of each round, of a switch in a namespace of its own."""
     address = f"unix:{scratch}/p4runtime.sock"
     namespaces = Namespaces("switch", "host")
     try:
         namespaces.join("switch", "p1", "host", "eth0")
         switch = subprocess.Popen(
-            command_in(namespaces["switch"], *command(address)), stdout=subprocess.DEVNULL
+            command_in(namespaces["switch"], *command(address, [1])), stdout=subprocess.DEVNULL
         )
         try:
             wait_until((scratch / "p4runtime.sock").exists, "the switch listens")

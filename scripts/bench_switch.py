@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,15 +80,15 @@ def network() -> Iterator[tuple[str, str]]:
         spaces.close()
 
 
-def tiercast_command(address: str) -> list[str]:
-    ports = [word for port in PORTS for word in ("--port", f"{port}=p{port}")]
+def tiercast_command(address: str, ports: Sequence[int] = PORTS) -> list[str]:
+    given = [word for port in ports for word in ("--port", f"{port}=p{port}")]
     binary = BUILD / "dataplane/switch/tiercast-switch"
-    return [str(binary), "--device-id", "1", "--grpc", address, *ports]
+    return [str(binary), "--device-id", "1", "--grpc", address, *given]
 
 
-def bmv2_command(address: str) -> list[str]:
-    ports = [word for port in PORTS for word in ("-i", f"{port}@p{port}")]
-    return ["simple_switch_grpc", "--device-id", "1", "--no-p4", "--thrift-port", "0", *ports,
+def bmv2_command(address: str, ports: Sequence[int] = PORTS) -> list[str]:
+    given = [word for port in ports for word in ("-i", f"{port}@p{port}")]
+    return ["simple_switch_grpc", "--device-id", "1", "--no-p4", "--thrift-port", "0", *given,
             "--", "--grpc-server-addr", address, "--cpu-port", "510"]  # fmt: skip
 
 

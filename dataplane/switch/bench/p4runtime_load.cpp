@@ -23,6 +23,8 @@
 #include <thread>
 #include <vector>
 
+#include "dataplane/switch/p4runtime/translate/bytestring.h"
+
 namespace tiercast::bench {
 namespace {
 
@@ -76,16 +78,6 @@ void require(const grpc::Status& status, const std::string& what) {
   if (status.ok()) return;
   throw std::runtime_error(fmt::format("{}: {} ({})", what, status.error_message(),
                                        static_cast<int>(status.error_code())));
-}
-
-// P4Runtime's canonical byte string: big-endian, without leading zero bytes.
-std::string bytes(std::uint32_t value) {
-  std::string result;
-  for (int shift = 24; shift >= 0; shift -= 8) {
-    const auto byte = static_cast<char>(value >> static_cast<unsigned>(shift) & 0xFFU);
-    if (byte != 0 || !result.empty() || shift == 0) result.push_back(byte);
-  }
-  return result;
 }
 
 class Load {
@@ -153,14 +145,14 @@ class Load {
       entry.set_table_id(table->preamble().id());
       p4::v1::FieldMatch& match = *entry.add_match();
       match.set_field_id(table->match_fields(0).id());
-      match.mutable_exact()->set_value(bytes(0x0A00'0001U + at));
+      match.mutable_exact()->set_value(vswitch::encode_uint(0x0A00'0001U + at));
       if (type == p4::v1::Update::DELETE) continue;
       p4::v1::Action& taken = *entry.mutable_action()->mutable_action();
       taken.set_action_id(action->preamble().id());
       for (const auto& parameter : action->params()) {
         p4::v1::Action::Param& given = *taken.add_params();
         given.set_param_id(parameter.id());
-        given.set_value(bytes(1));
+        given.set_value(vswitch::encode_uint(1));
       }
     }
     return made;
