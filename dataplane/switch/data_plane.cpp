@@ -2,18 +2,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <pthread.h>
 #include <spdlog/spdlog.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/prctl.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "dataplane/engine/queues/priority_queues.h"
@@ -24,20 +15,10 @@
 namespace tiercast::vswitch {
 namespace {
 
-// epoll keys. Smaller keys are indices into ports_.
-constexpr std::uint64_t kTimerKey = 1u << 16;
-constexpr std::uint64_t kWakeupKey = kTimerKey + 1;
-constexpr std::uint64_t kInterfacesKey = kTimerKey + 2;
+constexpr std::uint64_t kInterfacesKey = 1u << 16;  // smaller keys are indices into ports_
 constexpr std::int64_t kLinkPeriod = 100'000'000;  // ns between checks of the links of polled ports
-constexpr unsigned kRoundsPerPoll = 64;  // polled ports: rounds between checks of the descriptors
 constexpr std::size_t kMostWaiting = 1024;  // frames in a port's outbox from which on workers wait
 constexpr std::size_t kMostHops = 2000;     // traced packets that wait to be taken
-constexpr std::int64_t kFired = -1;         // value of armed_ns_ after the timer has fired
-
-int checked(int result, const char* what) {
-  if (result < 0) throw std::system_error(errno, std::generic_category(), what);
-  return result;
-}
 
 void require_depth_register(const engine::Program& program, const std::string& name) {
   const auto& all = program.registers();
@@ -56,77 +37,71 @@ std::string listed_registers(const engine::Program& program) {
 }
 
 DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port, unsigned workers,
-                     std::uint64_t seed, std::string depth_register)
+                     std::uint64_t seed, std::string depth_register, const Linked* linked)
     : cpu_port_(cpu_port),
       seed_(seed),
       depth_register_(std::move(depth_register)),
       by_number_(engine::Switch::kMaxPorts, nullptr) {
+  for (unsigned number = 0; number < workers; ++number) {
+    auto loop = linked != nullptr ? linked->loop : std::make_shared<Loop>();
+    workers_.push_back(std::make_unique<Worker>(*this, number, std::move(loop)));
+    Worker& worker = *workers_.back();
+    worker.loop->add(worker);
+    worker.arrivals.reserve(ports.size() * FramePort::kBatch);
+  }
+  workers_[0]->loop->watch(interface_events_.fd(), *workers_[0], kInterfacesKey);
   for (const PortOption& port : ports) {
     try {
       ports_.push_back(std::unique_ptr<Port>(
-          new Port{port.number, port.link, open_port(port.interface), Histogram()}));
+          new Port{port.number, port.link, open(port, workers, linked), Histogram()}));
     } catch (const InterfaceError& error) {
       throw InterfaceError(fmt::format("port {}: {}", port.number, error.what()));
     }
-    by_number_[port.number] = ports_.back().get();
-    if (workers > 1 && ports_.back()->frames->fd() < 0)
-      throw InterfaceError(
-          fmt::format("port {}: --workers {}: {} is a polled device, which one "
-                      "thread serves; valid: kernel interfaces, or --workers 1",
-                      port.number, workers, port.interface));
-  }
-  for (unsigned number = 0; number < workers; ++number) {
-    workers_.push_back(std::make_unique<Worker>());
-    Worker& worker = *workers_.back();
-    worker.number = number;
-    worker.epoll = UniqueFd(checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
-    worker.wakeup = UniqueFd(checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd"));
-    watch(worker, worker.wakeup.get(), kWakeupKey);
-    worker.arrivals.reserve(ports_.size() * FramePort::kBatch);
-  }
-  timer_ = UniqueFd(
-      checked(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create"));
-  watch(*workers_[0], timer_.get(), kTimerKey);
-  watch(*workers_[0], interface_events_.fd(), kInterfacesKey);
-  for (std::size_t i = 0; i < ports_.size(); ++i) {
-    const int fd = ports_[i]->frames->fd();
-    if (fd < 0) {
-      polled_.push_back(ports_[i].get());
+    Port& opened = *ports_.back();
+    by_number_[port.number] = &opened;
+    const std::size_t index = ports_.size() - 1;
+    if (const int fd = opened.frames->fd(); fd >= 0) {
+      Worker& reader = *workers_[index % workers];
+      reader.loop->watch(fd, reader, index);
     } else {
-      watch(*workers_[i % workers], fd, i);
+      unwatched_.push_back(&opened);
     }
   }
+  if (polls_) workers_[0]->loop->poll();
+}
+
+std::unique_ptr<FramePort> DataPlane::open(const PortOption& port, unsigned workers,
+                                           const Linked* linked) {
+  if (linked != nullptr && port.interface.starts_with(kLinkPrefix)) {
+    auto opened = linked->links.open(fmt::format("{}.{}", linked->name, port.number),
+                                     port.interface.substr(kLinkPrefix.size()));
+    opened->set_reader(*workers_[0]);
+    return opened;
+  }
+  auto opened = open_port(port.interface);
+  if (opened->fd() >= 0) return opened;
+  if (workers > 1)
+    throw InterfaceError(
+        fmt::format("--workers {}: {} is a polled device, which one thread serves; valid: kernel "
+                    "interfaces, or --workers 1",
+                    workers, port.interface));
+  polls_ = true;
+  return opened;
 }
 
 DataPlane::~DataPlane() { stop(); }
-
-void DataPlane::watch(Worker& worker, int fd, std::uint64_t key) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = key;
-  checked(::epoll_ctl(worker.epoll.get(), EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
-}
 
 void DataPlane::set_handlers(Handlers handlers) { handlers_ = std::move(handlers); }
 
 void DataPlane::start() {
   running_ = true;
-  for (const auto& worker : workers_)
-    worker->thread = std::thread([this, &one = *worker] { loop(one); });
+  for (const auto& worker : workers_) worker->loop->start(*worker);
 }
 
 void DataPlane::stop() {
-  if (workers_.empty() || !workers_[0]->thread.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  // The first worker ends after the last jobs. Then the others notice.
-  ::eventfd_write(workers_[0]->wakeup.get(), 1);
-  for (const auto& worker : workers_) {
-    ::eventfd_write(worker->wakeup.get(), 1);
-    worker->thread.join();
-  }
+  // The first worker, which has the jobs, ends last.
+  for (auto worker = workers_.rbegin(); worker != workers_.rend(); ++worker)
+    (*worker)->loop->stop();
   build_.reset();  // ends a compiler
 }
 
@@ -138,7 +113,7 @@ void DataPlane::call(const std::function<void()>& work) {
     if (!running_) return work();
     jobs_.push_back(&job);
   }
-  ::eventfd_write(workers_[0]->wakeup.get(), 1);
+  workers_[0]->loop->wake(*workers_[0]);
   done.get();
 }
 
@@ -147,7 +122,6 @@ void DataPlane::run_jobs() {
   {
     const std::lock_guard lock(mutex_);
     jobs.swap(jobs_);
-    if (stopping_) running_ = false;
   }
   if (build_) {
     if (const auto code = build_->take()) use_native(*code);
@@ -163,44 +137,63 @@ void DataPlane::run_jobs() {
   }
 }
 
-void DataPlane::loop(Worker& worker) {
-  ::pthread_setname_np(::pthread_self(), "data-plane");
-  ::prctl(PR_SET_TIMERSLACK, 1UL);  // by default, timers may be 50 us late
-  if (worker.number == 0) {
-    const std::lock_guard lock(engine_);
-    arm_timer(monotonic_ns() + TurnWatch::kBeatNs);
+void DataPlane::end_jobs() {
+  {
+    const std::lock_guard lock(mutex_);
+    running_ = false;
   }
-  while (running_) {
-    wait_and_read(worker);
-    if (workers_.size() == 1) {
-      work_through(worker);
-      for (Port* port : polled_) port->frames->flush();
-      continue;
-    }
-    {
-      const std::lock_guard lock(engine_);
-      work_through(worker);
-    }
-    for (const auto& port : ports_) send_outbox(*port);
-  }
+  run_jobs();
 }
 
-// Processes what the worker has read, and what is due by now.
-void DataPlane::work_through(Worker& worker) {
+std::int64_t DataPlane::turn(Worker& worker) {
+  for (Port* port : unwatched_) read(worker, *port);
+  if (workers_.size() == 1) {
+    const std::int64_t due_ns = work_through(worker);
+    if (polls_)
+      for (Port* port : unwatched_) port->frames->flush();
+    return due_ns;
+  }
+  std::int64_t due_ns = 0;
+  {
+    const std::lock_guard lock(engine_);
+    due_ns = work_through(worker);
+    // Others take a turn of their own only before the first worker's.
+    if (worker.number == 0) {
+      due_ns_ = due_ns;
+    } else if (due_ns >= due_ns_) {
+      due_ns = Loop::kNever;
+    }
+  }
+  for (const auto& port : ports_) send_outbox(*port);
+  return due_ns;
+}
+
+// Processes what the worker has read, and what is due by now. Returns when the next event is due.
+std::int64_t DataPlane::work_through(Worker& worker) {
+  // Not std::stable_sort, because that allocates.
+  const auto earlier = [](const Arrival& a, const Arrival& b) {
+    return a.frame.arrival_ns != b.frame.arrival_ns ? a.frame.arrival_ns < b.frame.arrival_ns
+                                                    : a.order < b.order;
+  };
+  if (!std::is_sorted(worker.arrivals.begin(), worker.arrivals.end(), earlier))
+    std::sort(worker.arrivals.begin(), worker.arrivals.end(), earlier);
   if (pipeline_) {
     for (const Arrival& arrival : worker.arrivals) {
       pipeline_->advance(arrival.frame.arrival_ns);
       pipeline_->receive(arrival.port, arrival.frame.bytes, arrival.frame.arrival_ns);
     }
   }
-  if (worker.links_changed) look_at_links();
-  if (worker.woken && worker.number == 0) run_jobs();
+  worker.arrivals.clear();
+  if (std::exchange(worker.has_jobs, false)) run_jobs();
   const std::int64_t now_ns = monotonic_ns();
+  if (worker.links_changed || (polls_ && now_ns - links_seen_ns_ > kLinkPeriod)) {
+    worker.links_changed = false;
+    look_at_links();
+  }
   if (worker.number == 0) turns_.turn(now_ns);
   if (pipeline_) pipeline_->advance(now_ns);
-  if (!polled_.empty()) return;  // polling needs no timer
   const std::int64_t beat = turns_.next_beat_ns();
-  arm_timer(pipeline_ ? std::min(pipeline_->next_event(), beat) : beat);
+  return pipeline_ ? std::min(pipeline_->next_event(), beat) : beat;
 }
 
 Health DataPlane::take_health() {
@@ -228,7 +221,7 @@ void DataPlane::send_outbox(Port& port) {
     }
     const std::byte* frame = outbox.leaving.bytes.data();
     for (const std::size_t size : outbox.leaving.sizes) {
-      port.frames->send({frame, size});
+      port.frames->send({frame, size}, 0);
       frame += size;
     }
     outbox.leaving.bytes.clear();
@@ -246,56 +239,13 @@ void DataPlane::read(Worker& worker, Port& port) {
         {port.number, static_cast<std::uint32_t>(worker.arrivals.size()), frame});
 }
 
-// Sleeps until something happens. Then fills `arrivals` from the worker's ports, in order of
-// arrival.
-void DataPlane::wait_and_read(Worker& worker) {
-  worker.arrivals.clear();
-  worker.woken = worker.links_changed = false;
-  for (Port* port : polled_) read(worker, *port);
-  std::array<epoll_event, 64> events;
-  int count = 0;
-  if (polled_.empty()) {
-    count = ::epoll_wait(worker.epoll.get(), events.data(), static_cast<int>(events.size()), -1);
-  } else if (rounds_++ % kRoundsPerPoll == 0) {  // rarely, because it takes system calls
-    count = ::epoll_wait(worker.epoll.get(), events.data(), static_cast<int>(events.size()), 0);
-    worker.links_changed = monotonic_ns() - links_seen_ns_ > kLinkPeriod;
+void DataPlane::readable(Worker& worker, std::uint64_t key) {
+  if (key == kInterfacesKey) {
+    interface_events_.clear();
+    worker.links_changed = true;
+  } else {
+    read(worker, *ports_[key]);
   }
-  for (int i = 0; i < count; ++i) {
-    const std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
-    if (key == kTimerKey) {
-      const std::lock_guard lock(engine_);
-      armed_ns_ = kFired;
-    } else if (key == kWakeupKey) {
-      eventfd_t wakeups;
-      ::eventfd_read(worker.wakeup.get(), &wakeups);
-      worker.woken = true;
-    } else if (key == kInterfacesKey) {
-      interface_events_.clear();
-      worker.links_changed = true;
-    } else {
-      read(worker, *ports_[key]);
-    }
-  }
-  // Not std::stable_sort, because that allocates.
-  const auto earlier = [](const Arrival& a, const Arrival& b) {
-    return a.frame.arrival_ns != b.frame.arrival_ns ? a.frame.arrival_ns < b.frame.arrival_ns
-                                                    : a.order < b.order;
-  };
-  if (!std::is_sorted(worker.arrivals.begin(), worker.arrivals.end(), earlier))
-    std::sort(worker.arrivals.begin(), worker.arrivals.end(), earlier);
-}
-
-// Setting a timer also clears its expiry, so the expiry need never be read.
-void DataPlane::arm_timer(std::int64_t due_ns) {
-  if (due_ns == armed_ns_) return;
-  itimerspec when{};  // zero disarms
-  if (due_ns != engine::Switch::kNever) {
-    const std::int64_t value = std::max<std::int64_t>(due_ns, 1);
-    when.it_value.tv_sec = value / 1'000'000'000;
-    when.it_value.tv_nsec = value % 1'000'000'000;
-  }
-  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
-  armed_ns_ = due_ns;
 }
 
 void DataPlane::transmit(std::uint32_t port, std::span<const std::byte> frame,
@@ -303,7 +253,7 @@ void DataPlane::transmit(std::uint32_t port, std::span<const std::byte> frame,
   Port& out = *by_number_[port];
   out.lateness.add(monotonic_ns() - due_ns);
   if (workers_.size() == 1) {
-    out.frames->send(frame);
+    out.frames->send(frame, due_ns);
     return;
   }
   const std::lock_guard lock(out.outbox.mutex);
@@ -346,7 +296,7 @@ void DataPlane::start_native(const std::shared_ptr<const engine::Program>& progr
   build_.reset();
   if (native_ == NativeMode::kWait) return use_native(native::obtain(*program));
   if (native_ == NativeMode::kOff) return;
-  build_.emplace(program, [this] { ::eventfd_write(workers_[0]->wakeup.get(), 1); });
+  build_.emplace(program, [this] { workers_[0]->loop->wake(*workers_[0]); });
 }
 
 void DataPlane::use_native(const native::Code& code) {

@@ -1,7 +1,8 @@
-// The data plane: a single thread that alone touches the engine and the ports. It sleeps until a
-// frame arrives, an event of the engine is due, or another thread passes it work through call().
+// The data plane: a single thread, that of a loop, alone touches the engine and the ports. It
+// sleeps until a frame arrives, an event of the engine is due, or another thread passes it work
+// through call().
 //
-// With several workers, each is a thread that reads its share of the ports. The engine still takes
+// With several workers, each has a thread and reads its share of the ports. The engine still takes
 // one frame after another, from any of them, under a lock, so registers, meters and counters behave
 // as with one thread. The workers share the larger part of the work with packet sockets, the system
 // calls: frames that leave are put into their port's outbox, and are sent without that lock, in the
@@ -20,18 +21,18 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "base/histogram.h"
 #include "base/turn_watch.h"
-#include "base/unique_fd.h"
 #include "dataplane/accounts/accounts.h"
 #include "dataplane/engine/api/switch.h"
 #include "dataplane/native/native_code.h"
+#include "dataplane/switch/loop.h"
 #include "dataplane/switch/options.h"
 #include "dataplane/switch/port/frame_port.h"
 #include "dataplane/switch/port/interfaces.h"
+#include "dataplane/switch/port/link_port.h"
 #include "dataplane/trace/hop_trace.h"
 
 namespace tiercast::vswitch {
@@ -73,6 +74,13 @@ struct Health {
   std::uint64_t packet_ins_dropped = 0;
 };
 
+// What a switch shares with those that its ports are linked to.
+struct Linked {
+  std::string name;  // of the switch, as links name it
+  Links& links;
+  std::shared_ptr<Loop> loop;
+};
+
 // The names of a program's registers, for messages.
 std::string listed_registers(const engine::Program& program);
 
@@ -81,8 +89,10 @@ class DataPlane : private engine::Output {
   // Opens a socket for each port. Throws InterfaceError, which names the port. workers: 1 to the
   // number of ports; more than 1 only with ports that have a descriptor. seed: of the random
   // numbers of the program and the queues. depth_register: engine::SwitchOptions::depth_register.
+  // linked: needed for ports that are linked, and only for one worker.
   DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_port, unsigned workers = 1,
-            std::uint64_t seed = 1, std::string depth_register = {});
+            std::uint64_t seed = 1, std::string depth_register = {},
+            const Linked* linked = nullptr);
   ~DataPlane() override;
 
   // What the program reports to the control plane, as in engine::Output. Called on the data-plane
@@ -101,6 +111,8 @@ class DataPlane : private engine::Output {
   // To be called before start() and before a program is set. The sink must outlive this object.
   void set_trace(engine::TraceSink* sink) { trace_file_ = sink; }
 
+  // With a shared loop, the thread starts once all its switches are started, and ends at the first
+  // stop().
   void start();
   void stop();
 
@@ -158,16 +170,24 @@ class DataPlane : private engine::Output {
     std::uint32_t order;  // position in the order of reading
     ReceivedFrame frame;
   };
-  // A thread and the ports that it reads. The first worker also has the timer, the jobs and the
+  // A member of a loop, and the ports that it reads. The first worker also has the jobs and the
   // changes of links.
-  struct Worker {
-    unsigned number;
-    UniqueFd epoll{};
-    UniqueFd wakeup{};  // eventfd: the worker has something to do other than its ports
-    bool woken = false;
-    bool links_changed = false;  // possibly changed
+  struct Worker : Loop::Member {
+    Worker(DataPlane& of, unsigned its_number, std::shared_ptr<Loop> its_loop)
+        : plane(of), number(its_number), loop(std::move(its_loop)) {}
+    void readable(std::uint64_t key) override { plane.readable(*this, key); }
+    std::int64_t turn() override { return plane.turn(*this); }
+    void woken() override { has_jobs = true; }
+    void last_turn() override {
+      if (number == 0) plane.end_jobs();
+    }
+
+    DataPlane& plane;
+    const unsigned number;
+    const std::shared_ptr<Loop> loop;
+    bool has_jobs = false;       // possibly
+    bool links_changed = false;  // possibly
     std::vector<Arrival> arrivals;
-    std::thread thread;
   };
   struct Job {
     const std::function<void()>* work;
@@ -180,14 +200,14 @@ class DataPlane : private engine::Output {
   void entries_expired(std::string_view table,
                        std::span<const engine::TableEntry> entries) override;
 
-  static void watch(Worker& worker, int fd, std::uint64_t key);
-  void loop(Worker& worker);
-  void wait_and_read(Worker& worker);
+  std::unique_ptr<FramePort> open(const PortOption& port, unsigned workers, const Linked* linked);
+  void readable(Worker& worker, std::uint64_t key);
   static void read(Worker& worker, Port& port);
-  void work_through(Worker& worker);
+  std::int64_t turn(Worker& worker);
+  std::int64_t work_through(Worker& worker);
   void send_outbox(Port& port);
-  void arm_timer(std::int64_t due_ns);
   void run_jobs();
+  void end_jobs();
   void look_at_links();
   void start_native(const std::shared_ptr<const engine::Program>& program);
   void use_native(const native::Code& code);
@@ -197,9 +217,8 @@ class DataPlane : private engine::Output {
   const std::string depth_register_;
   std::vector<std::unique_ptr<Port>> ports_;  // in the order of the command line
   std::vector<Port*> by_number_;              // null if there is no such port
-  std::vector<Port*> polled_;                 // ports without a descriptor; if there are any, the
-                                              // loop never sleeps
-  unsigned rounds_ = 0;                       // rounds of polling
+  std::vector<Port*> unwatched_;              // ports without a descriptor: read at every turn
+  bool polls_ = false;                        // some are devices: the loop never sleeps
   std::unique_ptr<engine::Switch> pipeline_;
   NativeMode native_ = NativeMode::kOff;
   engine::TraceSink* trace_file_ = nullptr;
@@ -209,16 +228,15 @@ class DataPlane : private engine::Output {
   std::vector<std::unique_ptr<Worker>> workers_;
   InterfaceEvents interface_events_;
   std::int64_t links_seen_ns_ = 0;  // when look_at_links() last ran
-  UniqueFd timer_;
-  std::int64_t armed_ns_ = 0;  // time that timer_ is set to
   Health health_;
-  TurnWatch turns_;    // for the first worker's loop
-  std::mutex engine_;  // with several workers: guards pipeline_, timer_ and the lateness histogram
+  TurnWatch turns_;          // of the first worker
+  std::int64_t due_ns_ = 0;  // when the first worker wants its next turn
+  std::mutex engine_;        // with several workers: guards pipeline_, due_ns_ and the lateness
+                             // histogram
 
-  std::mutex mutex_;  // guards jobs_, and writes to running_ and stopping_
+  std::mutex mutex_;  // guards jobs_, and writes to running_
   std::vector<Job*> jobs_;
   std::atomic<bool> running_ = false;
-  bool stopping_ = false;
   std::optional<native::BackgroundBuild> build_;  // of the program's native code
 };
 

@@ -16,6 +16,7 @@
 #include "dataplane/engine/queues/priority_queues.h"
 #include "dataplane/engine/queues/red.h"
 #include "dataplane/switch/port/frame_port.h"
+#include "dataplane/switch/port/link_port.h"
 
 namespace tiercast::vswitch {
 namespace {
@@ -26,7 +27,8 @@ constexpr std::int64_t kMaxDelay = 60'000'000'000;  // ns
 constexpr std::size_t kMaxInterfaceName = 15;       // IFNAMSIZ - 1
 constexpr std::size_t kMaxSocketPath = 107;         // sockaddr_un
 constexpr const char* kPortForm =
-    "NUMBER=INTERFACE[,rate=6Mbit/s][,queue=50p|30000B|50p/30000B][,delay=5ms][,overhead=-14B]"
+    "NUMBER=INTERFACE|link:SWITCH.PORT[,rate=6Mbit/s][,queue=50p|30000B|50p/"
+    "30000B][,delay=5ms][,overhead=-14B]"
     "[,rx-delay=5ms][,scheduling=fifo|fair|priority:0.1][,red=min_th:5/max_th:15/max_p:0.1/...]";
 
 const char* const kExamples = R"(Examples:
@@ -41,6 +43,10 @@ const char* const kExamples = R"(Examples:
     tiercast-switch --json tiercast.json --p4info tiercast.p4info.txtpb \
       --switch --device-id 1 --port 1=s1-eth1 --port 2=s1-eth2 --grpc unix:/run/s1.sock \
       --switch --device-id 2 --port 1=s2-eth1 --port 2=s2-eth2 --grpc unix:/run/s2.sock
+  The same with a link of 6 Mbit/s between them in memory, and one thread for both:
+    tiercast-switch --json tiercast.json --p4info tiercast.p4info.txtpb \
+      --switch --name s1 --device-id 1 --port 1=s1-eth1 --port 2=link:s2.1,rate=6Mbit/s \
+      --switch --name s2 --device-id 2 --port 1=link:s1.2,rate=6Mbit/s --port 2=s2-eth2
   A program of one's own as fast as it gets from the first packet on; compiled objects are kept in
   $TIERCAST_CACHE, $XDG_CACHE_HOME/tiercast or ~/.cache/tiercast:
     tiercast-switch --native wait --device-id 1 --json router.json --p4info router.p4info.txtpb \
@@ -201,6 +207,39 @@ void check_apart(const std::vector<Options>& switches) {
   }
 }
 
+// Checks that both ends of each link between switches of one process name each other.
+void check_links(const std::vector<Options>& switches) {
+  std::map<std::string, std::string> links;  // by port, such as "s1.2": its interface
+  for (const Options& one : switches)
+    for (const PortOption& port : one.ports)
+      links.emplace(fmt::format("{}.{}", one.name, port.number), port.interface);
+  for (const Options& one : switches) {
+    for (const PortOption& port : one.ports) {
+      if (!port.interface.starts_with(kLinkPrefix)) continue;
+      const std::string self = fmt::format("{}.{}", one.name, port.number);
+      const auto wrong = [&](const std::string& why) {
+        return OptionError(
+            fmt::format("switch {}: --port {}={}: {}", one.name, port.number, port.interface, why));
+      };
+      if (one.workers > 1)
+        throw wrong(
+            fmt::format("--workers {}: linked switches share one thread; valid: 1", one.workers));
+      if (std::count_if(switches.begin(), switches.end(),
+                        [&](const Options& other) { return other.name == one.name; }) > 1)
+        throw wrong(fmt::format("another switch has --name {}", one.name));
+      const auto peer = links.find(port.interface.substr(kLinkPrefix.size()));
+      if (peer == links.end())
+        throw wrong(
+            fmt::format("no switch of this process has this port; valid: link:NAME.PORT "
+                        "of a port that is link:{}",
+                        self));
+      if (peer->second != std::string(kLinkPrefix) + self)
+        throw wrong(fmt::format("that port is {}; valid: link:{}", peer->second, self));
+      if (peer->first == self) throw wrong("a port cannot be linked to itself");
+    }
+  }
+}
+
 void check_ports(const std::vector<PortOption>& ports) {
   std::set<std::uint32_t> numbers;
   std::set<std::string> interfaces;
@@ -249,9 +288,10 @@ PortOption parse_port(std::string_view text, std::uint32_t cpu_port) {
   std::string_view rest = text.substr(equals + 1);
   auto comma = rest.find(',');
   port.interface = rest.substr(0, comma);
-  const bool device = port.interface.starts_with(kDevicePrefix);  // the device opener checks the
-                                                                  // name
-  if (!device && (port.interface.empty() || port.interface.size() > kMaxInterfaceName))
+  // Names of devices and links are checked where these are known.
+  const bool kernels =
+      !port.interface.starts_with(kDevicePrefix) && !port.interface.starts_with(kLinkPrefix);
+  if (kernels && (port.interface.empty() || port.interface.size() > kMaxInterfaceName))
     throw OptionError(fmt::format("{}: interface name '{}' does not have 1 to {} characters", place,
                                   port.interface, kMaxInterfaceName));
 
@@ -383,6 +423,7 @@ ParseOutcome parse_switches(int argc, const char* const* argv, std::vector<Optio
   } while (group != end);
   try {
     check_apart(switches);
+    check_links(switches);
   } catch (const OptionError& error) {
     fmt::print(stderr, "tiercast-switch: {}\n", error.what());
     return ParseOutcome::kExitUsage;

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <initializer_list>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -118,10 +119,10 @@ void set_up_log(const Options& options) {
 // One switch of the process: its ports, program, thread and address.
 class LogicalSwitch {
  public:
-  explicit LogicalSwitch(const Options& options)
+  LogicalSwitch(const Options& options, const Linked* linked)
       : options_(options),
         data_plane_(options.ports, options.cpu_port, options.workers,
-                    options.seed.value_or(options.device_id), options.depth_register),
+                    options.seed.value_or(options.device_id), options.depth_register, linked),
         p4runtime_(options.device_id, data_plane_),
         lab_(data_plane_) {
     data_plane_.set_native(options.native);
@@ -132,8 +133,10 @@ class LogicalSwitch {
     load_program(options, data_plane_, p4runtime_);
   }
 
-  void start() {
-    data_plane_.start();
+  void start() { data_plane_.start(); }
+
+  // To be called once all switches have started: a call waits for the thread of linked switches.
+  void serve() {
     if (!options_.grpc_address.empty())
       server_.emplace("--grpc", options_.grpc_address,
                       std::vector<grpc::Service*>{&p4runtime_, &lab_});
@@ -142,8 +145,9 @@ class LogicalSwitch {
                  server_ ? ", listening at " + options_.grpc_address : "");
   }
 
+  void end_service() { server_.reset(); }
+
   void stop() {
-    server_.reset();
     data_plane_.stop();
     log_totals(options_.device_id, data_plane_);
   }
@@ -157,13 +161,50 @@ class LogicalSwitch {
   std::optional<control::ControlServer> server_;
 };
 
+// The switch that a port is linked to; empty: none.
+std::string linked_to(const PortOption& port) {
+  if (!port.interface.starts_with(kLinkPrefix)) return {};
+  const std::string end = port.interface.substr(kLinkPrefix.size());
+  return end.substr(0, end.rfind('.'));
+}
+
+// Switches between which frames can pass in memory share a loop. The others have none here.
+std::map<std::string, std::shared_ptr<Loop>> shared_loops(const std::vector<Options>& all) {
+  std::map<std::string, std::vector<std::string>> neighbours;
+  for (const Options& options : all)
+    for (const PortOption& port : options.ports)
+      if (const std::string peer = linked_to(port); !peer.empty())
+        neighbours[options.name].push_back(peer);
+  std::map<std::string, std::shared_ptr<Loop>> loops;
+  for (const auto& [name, peers] : neighbours) {
+    if (loops.contains(name)) continue;
+    const auto loop = std::make_shared<Loop>();
+    for (std::vector<std::string> reached = {name}; !reached.empty();) {
+      const std::string next = std::move(reached.back());
+      reached.pop_back();
+      if (!loops.emplace(next, loop).second) continue;
+      reached.insert(reached.end(), neighbours[next].begin(), neighbours[next].end());
+    }
+  }
+  return loops;
+}
+
 int run(const std::vector<Options>& all, const sigset_t& ending) {
   std::vector<std::unique_ptr<LogicalSwitch>> switches;
-  for (const Options& options : all) switches.push_back(std::make_unique<LogicalSwitch>(options));
+  Links links;
+  const auto loops = shared_loops(all);
+  for (const Options& options : all) {
+    const auto loop = loops.find(options.name);
+    std::optional<Linked> linked;
+    if (loop != loops.end()) linked.emplace(Linked{options.name, links, loop->second});
+    switches.push_back(std::make_unique<LogicalSwitch>(options, linked ? &*linked : nullptr));
+  }
   for (const auto& one : switches) one->start();
+  for (const auto& one : switches) one->serve();
   int signal = 0;
   sigwait(&ending, &signal);
   spdlog::info("ended by {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  for (const auto& one : switches) one->end_service();
   for (const auto& one : switches) one->stop();
   return 0;
 }

@@ -105,7 +105,7 @@ std::span<const ReceivedFrame> DpdkPort::receive() {
   return {frames_.data(), accepted};
 }
 
-bool DpdkPort::send(std::span<const std::byte> frame) {
+bool DpdkPort::send(std::span<const std::byte> frame, std::int64_t /*due_ns*/) {
   rte_mbuf* mbuf =
       frame.size() <= kDataRoom - RTE_PKTMBUF_HEADROOM ? rte_pktmbuf_alloc(pool_) : nullptr;
   if (mbuf == nullptr) {

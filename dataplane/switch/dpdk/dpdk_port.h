@@ -31,7 +31,7 @@ class DpdkPort : public FramePort {
   // The arrival time is the time of polling. Frames in several buffers are dropped and counted.
   std::span<const ReceivedFrame> receive() override;
   // The frame is kept back until kBatch frames wait, or until flush().
-  bool send(std::span<const std::byte> frame) override;
+  bool send(std::span<const std::byte> frame, std::int64_t due_ns) override;
   void flush() override;
   bool link_up() const override;
   std::uint64_t kernel_drops() override;

@@ -21,13 +21,13 @@ class FramePort {
 
   virtual ~FramePort() = default;
   virtual const std::string& interface() const = 0;
-  // Readable when receive() has something to do; -1: must be polled.
+  // Readable when receive() has something to do; -1: there is none.
   virtual int fd() const = 0;
-  // Up to kBatch frames in order of arrival, valid until the next call. Never blocks.
+  // Frames in order of arrival, valid until the next call. Never blocks.
   virtual std::span<const ReceivedFrame> receive() = 0;
-  // False if the frame was refused; send_errors() counts it. A polled port may keep frames back
-  // until flush().
-  virtual bool send(std::span<const std::byte> frame) = 0;
+  // due_ns: when the frame was due to leave. False if the frame was refused; send_errors() counts
+  // it. A polled port may keep frames back until flush().
+  virtual bool send(std::span<const std::byte> frame, std::int64_t due_ns) = 0;
   virtual void flush() {}
   // Whether the link works now: up, and with a carrier.
   virtual bool link_up() const = 0;

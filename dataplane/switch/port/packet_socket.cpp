@@ -148,7 +148,7 @@ void PacketSocket::note_unreadable(const char* why, std::size_t length) {
                  why);
 }
 
-bool PacketSocket::send(std::span<const std::byte> frame) {
+bool PacketSocket::send(std::span<const std::byte> frame, std::int64_t /*due_ns*/) {
   if (::send(fd_.get(), frame.data(), frame.size(), MSG_DONTWAIT) >= 0) return true;
   if (send_errors_++ == 0)
     spdlog::warn("{}: the kernel refused a frame of {} bytes (counted from here on): {}",

@@ -30,7 +30,7 @@ class PacketSocket : public FramePort {
 
   std::span<const ReceivedFrame> receive() override;
 
-  bool send(std::span<const std::byte> frame) override;
+  bool send(std::span<const std::byte> frame, std::int64_t due_ns) override;
   bool link_up() const override;
 
   // Totals since the socket was opened: frames lost between the interface and receive() (socket
