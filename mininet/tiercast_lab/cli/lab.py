@@ -99,7 +99,10 @@ def lab(
     loaded = load(Source(lab_data(given.data, longest_ns, idle), {(): str(file)}))
     changes = TypedChanges(loaded, load, idle)
     captures = capture_options(capture, capture_bytes, capture_snaplen)
-    options = Options(seed, "mininet", "tiercast", results.resolve(), typed(), captures)
+    # Each switch has its own namespace, with interfaces to look at.
+    options = Options(
+        seed, "mininet", "tiercast", results.resolve(), typed(), captures, links="veth"
+    )
     raise typer.Exit(run_lab(loaded, changes, options, script, console))
 
 

@@ -53,6 +53,7 @@ from tiercast_lab.cli.output import (
 from tiercast_lab.cli.refusals import Commands, refusal
 from tiercast_lab.cli.runtimes import runtimes
 from tiercast_lab.cli.targets import (
+    LinkKind,
     Runtime,
     SwitchName,
     make_runs,
@@ -134,6 +135,13 @@ def run(
         Path | None,
         typer.Option(help="With --switch p4runtime: a file that says which switches these are."),
     ] = None,
+    links: Annotated[
+        LinkKind,
+        typer.Option(
+            help="In Mininet with tiercast-switch: memory: one process runs all switches; "
+            "veth: each has a process and a namespace."
+        ),
+    ] = LinkKind.memory,
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")
     ] = 1,
@@ -188,7 +196,9 @@ def run(
     from tiercast_lab.run.execute import Options
 
     captures = capture_options(capture, capture_bytes, capture_snaplen)
-    options = Options(seed, runtime, switch, results.resolve(), typed(), captures, devices)
+    options = Options(
+        seed, runtime, switch, results.resolve(), typed(), captures, devices, links.value
+    )
     raise typer.Exit(run_and_report(loaded, options, as_json))
 
 

@@ -224,7 +224,8 @@ def rerun(
         require_kernel()
     with reading(stored.directory):
         before = stored.rows  # a damaged table is named before the run, not after it
-    options = Options(summary["seed"], runtime, switch, results.resolve(), typed())
+    links = summary.get("links", "veth")
+    options = Options(summary["seed"], runtime, switch, results.resolve(), typed(), links=links)
     to = console_beside(as_json)
     made, report = run_and_store(loaded, options, to)
     print_report(binaries.from_here(report), to)

@@ -32,6 +32,11 @@ class SwitchName(enum.StrEnum):
     bmv2 = "bmv2"
 
 
+class LinkKind(enum.StrEnum):
+    memory = "memory"
+    veth = "veth"
+
+
 def target_of(runtime: Runtime, switch: SwitchName) -> Target:
     """Raises InputError if there is no such combination."""
     from tiercast_lab.study.target import Target

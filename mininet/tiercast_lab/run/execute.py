@@ -8,7 +8,7 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tiercast_lab.base import binaries, machine
 from tiercast_lab.base.errors import LabError, writing
@@ -49,6 +49,8 @@ class Options:
     command: list[str]  # as the user typed it, for the report's "how to repeat"
     captures: CaptureOptions = CaptureOptions()
     devices: DevicesFile | None = None  # the switches that the lab does not start
+    # One process with links in memory, or a process and a namespace for each switch.
+    links: Literal["memory", "veth"] = "memory"
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ def _initial_summary(
         "seed": options.seed,
         "runtime": options.runtime,
         "switch": options.switch,
+        **({"links": options.links} if options.runtime == "mininet" else {}),
         "versions": machine.versions(),
         "machine": machine.describe(),
         **_described(loaded),
@@ -253,4 +256,17 @@ def _switch_kind(options: Options, loaded: LoadedExperiment) -> SwitchKind:
         return DeviceSwitches(devices, options.seed, cpu_ports, depths)
     if options.switch == "bmv2":
         return Bmv2Switches(loaded.packet_size_of, cpu_ports)
-    return TiercastSwitches(options.seed, cpu_ports, depths)
+    return TiercastSwitches(options.seed, cpu_ports, depths, _in_memory(options, loaded))
+
+
+def _in_memory(options: Options, loaded: LoadedExperiment) -> frozenset[str]:
+    """The links between switches that need no interfaces: nothing listens there."""
+    topology = loaded.topology
+    captured = {one.name for one in Captures.of(topology, options.captures, Path()).all}
+    return frozenset(
+        link.name
+        for link in topology.links.values()
+        if options.links == "memory"
+        and {link.a, link.b} <= topology.switches.keys()
+        and link.name not in captured
+    )

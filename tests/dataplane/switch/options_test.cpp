@@ -1,5 +1,6 @@
 #include "dataplane/switch/options.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -182,6 +183,33 @@ TEST(Options, OneSwitchNeedsNoGroup) {
   EXPECT_EQ(parse_all({"--device-id", "1", "--port", "1=a", "--grpc", "h:1"}, switches),
             ParseOutcome::kRun);
   EXPECT_EQ(switches.size(), 1u);
+}
+
+// What is said of a switch s1 with one port, beside a switch s2 with another.
+std::string said_of_link(const char* first, const char* second) {
+  std::vector<Options> switches;
+  testing::internal::CaptureStderr();
+  const ParseOutcome outcome =
+      parse_all({"--switch", "--name", "s1", "--device-id", "1", "--grpc", "h:1", "--port", first,
+                 "--switch", "--name", "s2", "--device-id", "2", "--grpc", "h:2", "--port", second},
+                switches);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(outcome == ParseOutcome::kRun, said.empty());
+  return said;
+}
+
+TEST(Options, BothEndsOfALinkNameEachOther) {
+  EXPECT_EQ(said_of_link("1=link:s2.7,rate=6Mbit/s", "7=link:s1.1"), "");
+  EXPECT_THAT(
+      said_of_link("1=link:s2.7", "8=link:s1.1"),
+      testing::HasSubstr("switch s1: --port 1=link:s2.7: no switch of this process has this port; "
+                         "valid: link:NAME.PORT of a port that is link:s1.1"));
+  EXPECT_THAT(said_of_link("1=link:s2.7", "7=eth0"),
+              testing::HasSubstr("that port is eth0; valid: link:s1.1"));
+  EXPECT_THAT(said_of_link("1=link:s1.1", "7=eth0"),
+              testing::HasSubstr("a port cannot be linked to itself"));
+  EXPECT_THAT(said_of_link("1=link:", "7=eth0"),
+              testing::HasSubstr("no switch of this process has this port"));
 }
 
 TEST(Options, SwitchesThatCannotStandBesideEachOther) {

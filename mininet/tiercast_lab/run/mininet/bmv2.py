@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from tiercast_controller.base.units import format_duration
@@ -46,6 +46,7 @@ class Bmv2Switches:
     # CPUs suffice for that.
     bounds: Mapping[str, float | None] = {"cpu": 95.0}
     interfaces: Mapping[str, Mapping[str, str]] = {}
+    in_memory: Collection[str] = ()
 
     def __init__(
         self,
@@ -142,7 +143,11 @@ class Bmv2Switches:
                 if link.parameters.delay:
                     network.add_inner_pair(switch.name, port)
 
-    def start(self, switch: Switch, network: Network, children: Children, socket: Path) -> None:
+    def start(self, network: Network, children: Children, socket: Callable[[str], Path]) -> None:
+        for switch in network.topology.switches.values():
+            self._start(switch, network, children, socket(switch.name))
+
+    def _start(self, switch: Switch, network: Network, children: Children, socket: Path) -> None:
         node = network.nodes[switch.name]
         lines, ports = [], []
         for port, (neighbour, link) in enumerate(switch.ports, 1):

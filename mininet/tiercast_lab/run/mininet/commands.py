@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tiercast_controller.p4runtime.manifest import CPU_PORT
@@ -15,19 +16,29 @@ from tiercast_lab.run.agents import SessionAgents
 OVERHEAD = "-14B"
 
 
-def switch_command(
+def switch_command(options: list[str]) -> list[str]:
+    """`options` are switch_options()."""
+    return [str(binaries.SWITCH), *options]
+
+
+def switches_command(options: Iterable[list[str]]) -> list[str]:
+    """One process that runs switches with these options."""
+    return [str(binaries.SWITCH), *(word for its in options for word in ("--switch", *its))]
+
+
+def switch_options(
     switch: Switch,
     topology: Topology,
-    interfaces: list[str],
+    interfaces: Sequence[str],
     socket: Path,
     seed: int,
     cpu_port: int = CPU_PORT,
     depth_register: str | None = None,
 ) -> list[str]:
-    """`seed` is the run's; the last two are as the program's manifest has them."""
+    """`interfaces` are those of the switch's ports, or links in memory. `seed` is the run's; the
+    last two are as the program's manifest has them."""
     place = list(topology.switches).index(switch.name)
-    command = [
-        str(binaries.SWITCH),
+    options = [
         f"--name={switch.name}",
         f"--device-id={switch.device_id}",
         f"--grpc=unix:{socket}",
@@ -38,10 +49,9 @@ def switch_command(
     ]
     for number, interface in enumerate(interfaces, 1):
         neighbour, link = switch.ports[number - 1]
-        command.append(
-            f"--port={number}={interface},{_port(link, to_host=neighbour in topology.hosts)}"
-        )
-    return command
+        to_host = neighbour in topology.hosts
+        options.append(f"--port={number}={interface},{_port(link, to_host)}")
+    return options
 
 
 def _port(link: Link, to_host: bool) -> str:

@@ -24,7 +24,6 @@ from tiercast_lab.run.controller_input import Reach
 from tiercast_lab.run.mininet.devices import Device, require_interfaces
 from tiercast_lab.run.mininet.fate_counts import FateCounts
 from tiercast_lab.run.mininet.network import Network
-from tiercast_lab.run.mininet.processes import Children
 from tiercast_lab.run.mininet.switches import TiercastSwitches
 from tiercast_lab.run.observed import Row, StateRead, TracedPort, state_reads, traced_ports
 
@@ -94,10 +93,6 @@ class DeviceSwitches(TiercastSwitches):
     def port_there(self, switch: str, port: int) -> int:
         device = self.devices.get(switch)
         return port if device is None else device.ports[port]
-
-    def start(self, switch: Switch, network: Network, children: Children, socket: Path) -> None:
-        if switch.name not in self.devices:
-            super().start(switch, network, children, socket)
 
     async def configure(self, controller: Controller, network: Network) -> list[str]:
         topology = network.topology

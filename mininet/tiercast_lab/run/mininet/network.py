@@ -1,4 +1,5 @@
-"""The emulated network: one namespace per node, plain veth links, static addresses.
+"""The emulated network: one namespace per node, plain veth links, static addresses. Switches that
+one process runs, with links in its memory, share a namespace.
 
 Mininet's Node and Link classes make the namespaces and veth pairs. Its Mininet class is not used on
 purpose: it raises limits and sysctls of the whole machine, and its clean-up removes what other runs
@@ -12,7 +13,7 @@ import json
 import logging
 import select
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from typing import Any
@@ -21,7 +22,7 @@ from mininet.link import Intf, Link
 from mininet.node import Node
 
 from tiercast_lab.base.errors import RunFailed, RunInvalid
-from tiercast_lab.experiment.topology import Host, Switch, Topology
+from tiercast_lab.experiment.topology import Host, Topology
 from tiercast_lab.run.mininet.borrowed import BorrowedInterface
 
 # Importing mininet.log replaces the default logger class with one that writes to the terminal.
@@ -47,6 +48,7 @@ SYSCTLS = {
 }
 
 ETHERNET = 14  # bytes of a frame's header
+SWITCHES = "switches"  # the namespace of switches that one process runs
 SHELL = ["sh", "-e", "-x"]  # -x: the last line "+ command" names the one that failed
 SHELL_POLL_MS = 200
 COMMAND_S = 60.0  # usually milliseconds, but seconds on a machine whose CPUs are busy
@@ -121,18 +123,22 @@ class Network:
         topology: Topology,
         run: str,
         elsewhere: Mapping[str, Mapping[str, str]] | None = None,
+        in_memory: Collection[str] = (),
     ) -> None:
         """`elsewhere` has the switches that are no nodes of this network, and for each the
-        interfaces here that are cabled to it, by its neighbours."""
+        interfaces here that are cabled to it, by its neighbours. `in_memory` names the links that
+        have no interfaces, as one process runs all switches."""
         self.topology = topology
         self.run = run
         self._elsewhere = elsewhere or {}
+        self._in_memory = in_memory
         self._borrowed: list[BorrowedInterface] = []
-        self.nodes: dict[str, NamespaceNode] = {}
+        self.nodes: dict[str, NamespaceNode] = {}  # by name; switches of one process have the same
         self.links: list[Link] = []
-        self._interfaces: dict[str, list[str]] = {}  # by node
-        # An open /proc/PID/net/dev for each node: it stays readable after the node's shell is
-        # killed.
+        # By namespace, which has the name of its node, or SWITCHES.
+        self._namespaces: dict[str, NamespaceNode] = {}
+        self._interfaces: dict[str, list[str]] = {}
+        # An open /proc/PID/net/dev: it stays readable after the namespace's shell is killed.
         self._devices: dict[str, FileIO] = {}
 
     def interface(self, node: str, port: int = 1) -> str:
@@ -145,12 +151,17 @@ class Network:
             if name in self._elsewhere:
                 continue
             checkpoint()
-            # In process lists Mininet shows the node's shell as `mininet:<run>-<node>`.
-            node = NamespaceNode(f"{self.run}-{name}")
-            self.nodes[name] = node
-            self._interfaces[name] = []
-            self._devices[name] = FileIO(f"/proc/{node.pid}/net/dev")
+            namespace = self._namespace(name)
+            if namespace not in self._namespaces:
+                # In process lists Mininet shows its shell as `mininet:<run>-<namespace>`.
+                node = NamespaceNode(f"{self.run}-{namespace}")
+                self._namespaces[namespace] = node
+                self._interfaces[namespace] = []
+                self._devices[namespace] = FileIO(f"/proc/{node.pid}/net/dev")
+            self.nodes[name] = self._namespaces[namespace]
         for link in self.topology.links.values():
+            if link.name in self._in_memory:
+                continue
             checkpoint()
             if not {link.a, link.b} & self._elsewhere.keys():
                 self._connect(link.a, link.b)
@@ -159,19 +170,21 @@ class Network:
                 if end in self._elsewhere and other not in self._elsewhere:
                     self._borrow(self._elsewhere[end][other], other, end)
 
-        def configure(node: Switch | Host) -> None:
+        def configure(namespace: str) -> None:
             checkpoint()
-            if isinstance(node, Switch):
-                self._configure_switch(node)
+            if host := self.topology.hosts.get(namespace):
+                self._configure_host(host)
             else:
-                self._configure_host(node)
+                self._configure_switches(namespace)
 
-        # Most of the time that a network takes: each node needs some programs, one after another.
-        switches = [one for one in self.topology.switches.values() if one.name in self.nodes]
-        nodes = [*switches, *self.topology.hosts.values()]
+        # Most of the time that a network takes: each namespace needs some programs, one after
+        # another.
         with ThreadPoolExecutor() as pool:
-            for _ in pool.map(configure, nodes):
+            for _ in pool.map(configure, self._namespaces):
                 pass
+
+    def _namespace(self, node: str) -> str:
+        return SWITCHES if self._in_memory and node in self.topology.switches else node
 
     def _end(self, node: str, neighbour: str) -> dict[str, Any]:
         if host := self.topology.hosts.get(node):
@@ -203,9 +216,15 @@ class Network:
             BorrowedInterface(interface, self.nodes[node].pid, end["name"], end["addr"])
         )
 
-    def _configure_switch(self, switch: Switch) -> None:
-        names = [self.interface(switch.name, port) for port in range(1, len(switch.ports) + 1)]
-        self._configure(switch.name, names, [])
+    def _configure_switches(self, namespace: str) -> None:
+        names = [
+            self.interface(switch.name, port)
+            for switch in self.topology.switches.values()
+            if switch.name not in self._elsewhere and self._namespace(switch.name) == namespace
+            for port, (_, link) in enumerate(switch.ports, 1)
+            if link.name not in self._in_memory
+        ]
+        self._configure(namespace, names, [])
 
     def _configure_host(self, host: Host) -> None:
         name = self.interface(host.name)
@@ -267,11 +286,11 @@ class Network:
         if commands:
             self.nodes[host].run_script(*commands)
 
-    def _configure(self, node: str, interfaces: list[str], commands: list[str]) -> None:
-        self._interfaces[node] += interfaces
+    def _configure(self, namespace: str, interfaces: list[str], commands: list[str]) -> None:
+        self._interfaces[namespace] += interfaces
         batch = ["link set lo up", *(f"link set {name} up" for name in interfaces), *commands]
         features = " ".join(f"{offload} off" for offload in OFFLOADS)
-        self.nodes[node].run_script(
+        self._namespaces[namespace].run_script(
             "sysctl -q -w " + " ".join(f"{key}={value}" for key, value in SYSCTLS.items()),
             "\n".join(["ip -batch - <<END", *batch, "END"]),
             *(f"ethtool -K {name} {features}{self._if_possible(name)}" for name in interfaces),
@@ -283,13 +302,14 @@ class Network:
         return " || true" if borrowed else ""
 
     def describe(self) -> dict[str, Any]:
-        """The interfaces of every node with their qdiscs, offloads and counters; the offloads that
-        are on at any of them, and the node's sysctls."""
+        """The interfaces of every namespace with their qdiscs, offloads and counters; the offloads
+        that are on at any of them, and the namespace's sysctls."""
+        names = self._namespaces
         with ThreadPoolExecutor() as pool:
-            return dict(zip(self.nodes, pool.map(self._describe, self.nodes), strict=True))
+            return dict(zip(names, pool.map(self._describe, names), strict=True))
 
     def _describe(self, name: str) -> dict[str, Any]:
-        said = self.nodes[name].run_script(
+        said = self._namespaces[name].run_script(
             "ip -json -statistics link show",
             "echo ---",
             f"sysctl {' '.join(SYSCTLS)}",
@@ -339,7 +359,7 @@ class Network:
 
     def received(self, node: str, interface: str) -> int:
         """The packets that an interface has received since it was made."""
-        devices = self._devices[node]
+        devices = self._devices[self._namespace(node)]
         devices.seek(0)
         [line] = [one for one in devices.read().decode().splitlines() if f"{interface}:" in one]
         return int(line.split(":")[1].split()[1])
@@ -352,11 +372,13 @@ class Network:
     def check(self) -> None:
         """Raises RunFailed if an interface of the network has disappeared."""
         gone = []
-        for node, devices in self._devices.items():
+        for namespace, devices in self._devices.items():
             devices.seek(0)
             there = devices.read().decode()
             gone += [
-                f"{name} of {node}" for name in self._interfaces[node] if f"{name}:" not in there
+                f"{name} of {namespace}"
+                for name in self._interfaces[namespace]
+                if f"{name}:" not in there
             ]
         if gone:
             raise RunFailed(f"vanished while the run went on: interface {', '.join(gone)}")
@@ -380,9 +402,10 @@ class Network:
         for deletion in deletions:
             deletion.wait()
         self.links.clear()
-        for node in self.nodes.values():
+        for node in self._namespaces.values():
             if node.shell is not None:
                 node.terminate()
+        self._namespaces.clear()
         self.nodes.clear()
 
 

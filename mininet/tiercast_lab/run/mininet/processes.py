@@ -46,6 +46,7 @@ class Child:
     expected_to_end: bool = False
     handles_sigterm: bool = True  # it ends with status 0 after SIGTERM
     users: bool = False  # a program of the user's: it may end by itself, with status 0
+    nodes: tuple[str, ...] = ()  # that it runs, if they are several
 
 
 class Children:
@@ -62,6 +63,7 @@ class Children:
         log: str,
         handles_sigterm: bool = True,
         users: bool = False,
+        nodes: tuple[str, ...] = (),
     ) -> Child:
         """Starts a command in the node's namespace, with its output in <logs>/<log>.log. A program
         of the `users` is not scheduled in real time, as it may never sleep."""
@@ -74,14 +76,20 @@ class Children:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        child = Child(name, process, path, handles_sigterm=handles_sigterm, users=users)
+        child = Child(
+            name, process, path, handles_sigterm=handles_sigterm, users=users, nodes=nodes
+        )
         self.children.append(child)
         return child
 
-    def name_of(self, log: str) -> str:
-        """The name of the child whose output goes to <logs>/<log>.log. What is no child, such as a
-        switch that the lab did not start, keeps its name."""
-        return next((child.name for child in self.children if child.log.stem == log), log)
+    def name_of(self, agent: str) -> str:
+        """The name of the child that runs a node or a flow: its output goes to <logs>/<agent>.log,
+        or it runs several nodes. What is no child, such as a switch that the lab did not start,
+        keeps its name."""
+        return next(
+            (one.name for one in self.children if agent == one.log.stem or agent in one.nodes),
+            agent,
+        )
 
     def stopped(self, patience_s: float = 0.0) -> list[str]:
         """The names of the children that someone has stopped and that do not continue within

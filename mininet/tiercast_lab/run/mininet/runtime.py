@@ -96,7 +96,9 @@ class MininetRun(Run):
 
     def execute(self, interrupt: Interrupt) -> None:
         _log_to(self.logs / "controller.log")
-        network = Network(self.loaded.topology, self.folder.id, self.switches.interfaces)
+        network = Network(
+            self.loaded.topology, self.folder.id, self.switches.interfaces, self.switches.in_memory
+        )
         children = Children(self.logs)
         with scratch_folder(name=f"{self.folder.id}-") as sockets:
             try:
@@ -230,8 +232,7 @@ class Live:
     async def _work(self, controller: Controller) -> None:
         run, topology = self.run_, self.network.topology
         run.enter("starting switches")
-        for switch in topology.switches.values():
-            run.switches.start(switch, self.network, self.children, self._socket(switch.name))
+        run.switches.start(self.network, self.children, self._socket)
         await controller.start()
         for text in await run.switches.configure(controller, self.network):
             run.view.say(text)

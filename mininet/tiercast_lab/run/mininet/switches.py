@@ -3,7 +3,7 @@ bmv2."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +14,7 @@ from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import LinkEvent
 from tiercast_lab.experiment.topology import Switch, Topology
 from tiercast_lab.run.controller_input import Reach
-from tiercast_lab.run.mininet.commands import switch_command
+from tiercast_lab.run.mininet.commands import switch_command, switch_options, switches_command
 from tiercast_lab.run.observed import Row, TracedPort, hop_row, of_switch, traced_ports
 from tiercast_lab.run.port_changes import port_changes
 
@@ -51,6 +51,7 @@ class SwitchKind(Protocol):
     bounds: Mapping[str, float | None]
     # Of switches that the lab does not start: what is cabled to them here, by their neighbours.
     interfaces: Mapping[str, Mapping[str, str]]
+    in_memory: Collection[str]  # the links between switches of one process
 
     def check(self, loaded: LoadedExperiment) -> None:
         """Raises InputError if the switch is not installed or cannot do what the experiment
@@ -66,7 +67,8 @@ class SwitchKind(Protocol):
     def prepare(self, network: Network) -> None:
         """Adds what it needs to the network, before any program runs."""
 
-    def start(self, switch: Switch, network: Network, children: Children, socket: Path) -> None: ...
+    def start(self, network: Network, children: Children, socket: Callable[[str], Path]) -> None:
+        """Starts all switches. `socket` says where one of a name listens."""
 
     async def configure(self, controller: Controller, network: Network) -> list[str]:
         """Sets what is left once the controller has reached all switches. Returns what the user
@@ -103,9 +105,11 @@ class TiercastSwitches:
         seed: int,
         cpu_ports: Mapping[str, int] = {},  # noqa: B006
         depth_registers: Mapping[str, str | None] = {},  # noqa: B006
+        in_memory: Collection[str] = (),
     ) -> None:
-        """`seed` is the run's; the others are the programs', by switch, where they differ from
-        ours."""
+        """`seed` is the run's; the next two are the programs', by switch, where they differ from
+        ours. With links in memory, one process runs all switches."""
+        self.in_memory = in_memory
         self._seed = seed
         self._cpu_ports = cpu_ports
         self._depth_registers = depth_registers
@@ -124,23 +128,41 @@ class TiercastSwitches:
     def prepare(self, network: Network) -> None:
         pass
 
-    def start(self, switch: Switch, network: Network, children: Children, socket: Path) -> None:
+    def start(self, network: Network, children: Children, socket: Callable[[str], Path]) -> None:
+        options = {
+            switch.name: self._options(switch, network, socket(switch.name))
+            for switch in network.topology.switches.values()
+            if switch.name in network.nodes
+        }
+        if self.in_memory:
+            children.start(
+                network.nodes[next(iter(options))],
+                "tiercast-switch",
+                switches_command(options.values()),
+                "switches",
+                nodes=tuple(options),
+            )
+            return
+        for name, its in options.items():
+            node = network.nodes[name]
+            children.start(node, f"tiercast-switch {name}", switch_command(its), name)
+
+    def _options(self, switch: Switch, network: Network, socket: Path) -> list[str]:
+        topology = network.topology
         interfaces = [
-            network.interface(switch.name, port) for port in range(1, len(switch.ports) + 1)
+            f"link:{neighbour}.{topology.switches[neighbour].port_to(switch.name)}"
+            if link.name in self.in_memory
+            else network.interface(switch.name, port)
+            for port, (neighbour, link) in enumerate(switch.ports, 1)
         ]
-        children.start(
-            network.nodes[switch.name],
-            f"tiercast-switch {switch.name}",
-            switch_command(
-                switch,
-                network.topology,
-                interfaces,
-                socket,
-                self._seed,
-                self._cpu_ports.get(switch.name, CPU_PORT),
-                self._depth_registers.get(switch.name),
-            ),
-            switch.name,
+        return switch_options(
+            switch,
+            topology,
+            interfaces,
+            socket,
+            self._seed,
+            self._cpu_ports.get(switch.name, CPU_PORT),
+            self._depth_registers.get(switch.name),
         )
 
     async def configure(self, controller: Controller, network: Network) -> list[str]:
