@@ -16,7 +16,7 @@ ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=O
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
 
 .PHONY: help setup setup-alone setup-dev build stubs types configure configure-dev ahead programs demo test test-quick test-busy coverage test-alone test-cpp test-python bench-switch \
-  bench-sender bench-recv bench-control bench-ns3 bench-protocols charts fuzz lint tidy deb p4 lock clean
+  bench-sender bench-recv bench-control bench-links bench-ns3 bench-protocols charts fuzz lint tidy deb p4 lock clean
 
 help:             ## this list
 	@grep -hE '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## */\t/' | expand -t 16
@@ -142,6 +142,12 @@ bench-control: ## joins over four switches, one by one and 2,000 a second; P4Run
 	@$(MAKE) --no-print-directory configure-dev
 	@ninja -C build -j $(JOBS) tiercast-switch tiercast-p4runtime-load
 	@$(PYTHON) scripts/bench_control.py
+
+bench-links:      ## a chain of three switches over veth and in memory: results/bench/links.json (a minute, root)
+	@scripts/require-root.sh bench-links
+	@$(MAKE) --no-print-directory configure-dev
+	@ninja -C build -j $(JOBS) tiercast-switch tiercast-switch-dpdk tiercast-veth-load
+	@$(PYTHON) scripts/bench_links.py
 
 bench-ns3: configure-dev ## the runtime in virtual time beside plain ns-3: results/bench/ns3.json (minutes)
 	@ninja -C build -j $(JOBS) tiercast-ns3 tiercast-plain-ns3 tiercast-host

@@ -92,7 +92,7 @@ def bmv2_command(address: str, ports: Sequence[int] = PORTS) -> list[str]:
             "--", "--grpc-server-addr", address, "--cpu-port", "510"]  # fmt: skip
 
 
-def configure(address: str) -> None:
+def configure(address: str, device_id: int = 1) -> None:
     """Loads the program, and the entries of dataplane/switch/bench/workloads.cpp and of drain()."""
     info = text_format.Parse(P4INFO.read_text(), p4info_pb2.P4Info())
     ids = {i.preamble.name: i.preamble.id for kind in ("tables", "actions")
@@ -103,12 +103,12 @@ def configure(address: str) -> None:
     requests: queue.Queue[p4.StreamMessageRequest | None] = queue.Queue()
     stream = stub.StreamChannel(iter(requests.get, None))
     election = p4.Uint128(low=1)
-    requests.put(p4.StreamMessageRequest(
-        arbitration=p4.MasterArbitrationUpdate(device_id=1, election_id=election)))  # fmt: skip
+    arbitration = p4.MasterArbitrationUpdate(device_id=device_id, election_id=election)
+    requests.put(p4.StreamMessageRequest(arbitration=arbitration))
     next(stream)
     config = p4.ForwardingPipelineConfig(p4info=info, p4_device_config=PROGRAM.read_bytes())
     stub.SetForwardingPipelineConfig(p4.SetForwardingPipelineConfigRequest(
-        device_id=1, election_id=election, config=config,
+        device_id=device_id, election_id=election, config=config,
         action=p4.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT))  # fmt: skip
 
     def entry(table: str, address: str, action: str, *arguments: bytes) -> p4.Entity:
@@ -130,7 +130,7 @@ def configure(address: str) -> None:
         entry("ipv4_host", SECOND_HOST, "forward", b"\x03", bytes.fromhex("020000000004")),
         entry("ipv4_multicast", "239.192.0.8", "replicate", b"\x01"),
     ):
-        stub.Write(p4.WriteRequest(device_id=1, election_id=election, updates=[
+        stub.Write(p4.WriteRequest(device_id=device_id, election_id=election, updates=[
             p4.Update(type=p4.Update.INSERT, entity=entity)]))  # fmt: skip
     requests.put(None)
     stream.cancel()
@@ -215,12 +215,12 @@ def highest_rate(hosts: str, workload: str) -> dict[str, float]:
     }
 
 
-def cost_at(hosts: str, pid: int, workload: str, rate: float) -> float:
-    """CPU time of the switch's process per packet, in us."""
+def cost_at(hosts: str, pids: Sequence[int], workload: str, rate: float) -> float:
+    """CPU time of the switches' processes per packet, in us."""
     seconds = 4.0
-    before = cpu_seconds(pid)
+    before = sum(map(cpu_seconds, pids))
     trial = send(hosts, workload, rate, seconds)
-    return (cpu_seconds(pid) - before) / trial["sent"] * 1e6
+    return (sum(map(cpu_seconds, pids)) - before) / trial["sent"] * 1e6
 
 
 def over_veth(name: str, command: Any, repeat: int) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def over_veth(name: str, command: Any, repeat: int) -> dict[str, Any]:
             figures[workload]["runs"] = [round(run["packets_per_s"]) for run in runs]
             print(f"  {name:9} {workload:13} {rate:10.0f} packets/s without loss", flush=True)
         figures["cpu_us_per_packet"] = {
-            str(rate): round(cost_at(hosts, pid, "sim_data", rate), 1) for rate in LOW_RATES
+            str(rate): round(cost_at(hosts, [pid], "sim_data", rate), 1) for rate in LOW_RATES
         }
     return figures
 

@@ -24,7 +24,7 @@ from tiercast_lab.experiment.loading import load_experiment, without_effect
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.experiment.topology import Host
 from tiercast_lab.run.controller_input import Reach, described_topology
-from tiercast_lab.run.mininet.commands import switch_command
+from tiercast_lab.run.mininet.commands import switch_options
 from tiercast_lab.run.mininet.traffic import command as traffic_command
 from tiercast_lab.run.network_summary import network_summary
 from tiercast_lab.run.ns3.scenario import scenario
@@ -789,7 +789,7 @@ def test_a_link_may_have_a_queue_for_each_flow(load) -> None:
     }
     assert ports["1>3"] and not ports["0>1"]
     switch = loaded.topology.switches["s1"]
-    command = switch_command(switch, loaded.topology, ["e1", "e2", "e3"], Path("/s"), 1)
+    command = switch_options(switch, loaded.topology, ["e1", "e2", "e3"], Path("/s"), 1)
     fair = [part for part in command if "scheduling=fair" in part]
     assert len(fair) == 1
     with pytest.raises(InputError, match="scheduling"):

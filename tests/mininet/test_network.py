@@ -57,6 +57,26 @@ def test_nodes_are_configured(network: Network) -> None:
     assert f"10.0.1.1 dev {RUN}-h1p1 lladdr 02:00:00:01:00:01" in neighbours
 
 
+def test_switches_of_one_process_share_a_namespace() -> None:
+    """A link in memory has no interfaces; one that is listened to keeps its own."""
+    links = dict.fromkeys([(0, 1), (1, 2), (2, 3)], LinkParameters(10**6, 0, Queue(10)))
+    network = Network(Topology(links, [0], [3]), RUN, in_memory=["0-1"])
+    try:
+        network.build(lambda: None)
+        assert network.nodes["s0"] is network.nodes["s1"] is network.nodes["s2"]
+        described = network.describe()
+        assert sorted(described) == ["h0", "h3", "switches"]
+        ends = [f"{RUN}-{name}" for name in ("s0p2", "s1p2", "s2p1", "s2p2")]
+        assert sorted(described["switches"]["interfaces"]) == ends
+        assert hidden_queues(described) == []
+        network.nodes["s2"].run("ip", "link", "delete", f"{RUN}-s2p2")
+        with pytest.raises(RunFailed, match=f"{RUN}-s2p2 of s2, {RUN}-h3p1 of h3"):
+            network.check()
+    finally:
+        network.remove()
+    assert shells(RUN) == ""
+
+
 def test_a_second_queue_is_seen(network: Network) -> None:
     network.nodes["s0"].run("tc", "qdisc", "add", "dev", f"{RUN}-s0p1", "root", "pfifo")
     assert network.hidden_queues() == [f"s0: {RUN}-s0p1 has qdisc pfifo"]

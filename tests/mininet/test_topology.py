@@ -7,7 +7,7 @@ import pytest
 from tiercast_controller.base.units import Queue
 from tiercast_controller.network.routes import Routes
 from tiercast_lab.experiment.topology import LinkParameters, Topology, tree_levels, tree_links
-from tiercast_lab.run.mininet.commands import switch_command
+from tiercast_lab.run.mininet.commands import switch_options
 
 LINK = LinkParameters(6_000_000, 5_000_000, Queue(50))
 
@@ -56,13 +56,13 @@ def test_addresses() -> None:
     assert host.gateway_mac == "02:00:00:01:01:2c"
 
 
-def test_switch_command_puts_every_queue_in_a_switch(tmp_path) -> None:
+def test_a_switch_has_every_queue(tmp_path) -> None:
     topology = Topology(dict.fromkeys(tree_links(2, 2), LINK), [0], [3, 4, 5, 6])
-    command = switch_command(topology.switches["s1"], topology, ["a", "b", "c"], tmp_path / "s", 7)
+    command = switch_options(topology.switches["s1"], topology, ["a", "b", "c"], tmp_path / "s", 7)
     limits = "overhead=-14B,rate=6000000bit/s,queue=50p,delay=5000000ns"
     assert f"--port=1=a,{limits}" in command
     assert f"--port=2=b,{limits},rx-delay=5000000ns" in command
-    root = switch_command(topology.switches["s0"], topology, ["a", "b", "c"], tmp_path / "s", 7)
+    root = switch_options(topology.switches["s0"], topology, ["a", "b", "c"], tmp_path / "s", 7)
     assert "--port=3=c,overhead=-14B" in root
     # As in virtual time, where the first switch has the seed after the run's (virtual_network.cpp).
     assert ("--seed=8" in root, "--seed=9" in command) == (True, True)

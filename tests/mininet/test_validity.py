@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.mininet, pytest.mark.timeout(240)]
 SMOKE = {
     "--name=h3": "tiercast-host h3",
     "--name=h0": "tiercast-send h0",
-    "--name=s0": "tiercast-switch s0",
+    "--name=s0": "tiercast-switch",
     "lab": "lab",
 }
 BESIDE_TCP = {

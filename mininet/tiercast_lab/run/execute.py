@@ -262,7 +262,7 @@ def _switch_kind(options: Options, loaded: LoadedExperiment) -> SwitchKind:
 def _in_memory(options: Options, loaded: LoadedExperiment) -> frozenset[str]:
     """The links between switches that need no interfaces: nothing listens there."""
     topology = loaded.topology
-    captured = {one.name for one in Captures.of(topology, options.captures, Path()).all}
+    captured = {one.link for one in Captures.of(topology, options.captures, Path()).all}
     return frozenset(
         link.name
         for link in topology.links.values()

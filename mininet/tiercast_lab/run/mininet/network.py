@@ -135,9 +135,9 @@ class Network:
         self._borrowed: list[BorrowedInterface] = []
         self.nodes: dict[str, NamespaceNode] = {}  # by name; switches of one process have the same
         self.links: list[Link] = []
+        self._interfaces: dict[str, list[str]] = {}  # by node
         # By namespace, which has the name of its node, or SWITCHES.
         self._namespaces: dict[str, NamespaceNode] = {}
-        self._interfaces: dict[str, list[str]] = {}
         # An open /proc/PID/net/dev: it stays readable after the namespace's shell is killed.
         self._devices: dict[str, FileIO] = {}
 
@@ -156,9 +156,9 @@ class Network:
                 # In process lists Mininet shows its shell as `mininet:<run>-<namespace>`.
                 node = NamespaceNode(f"{self.run}-{namespace}")
                 self._namespaces[namespace] = node
-                self._interfaces[namespace] = []
                 self._devices[namespace] = FileIO(f"/proc/{node.pid}/net/dev")
             self.nodes[name] = self._namespaces[namespace]
+            self._interfaces[name] = []
         for link in self.topology.links.values():
             if link.name in self._in_memory:
                 continue
@@ -172,10 +172,9 @@ class Network:
 
         def configure(namespace: str) -> None:
             checkpoint()
-            if host := self.topology.hosts.get(namespace):
-                self._configure_host(host)
-            else:
-                self._configure_switches(namespace)
+            names = self._interfaces_in(namespace)
+            host = self.topology.hosts.get(namespace)
+            self._configure(namespace, names, _addresses(host, names[0]) if host else [])
 
         # Most of the time that a network takes: each namespace needs some programs, one after
         # another.
@@ -186,6 +185,14 @@ class Network:
     def _namespace(self, node: str) -> str:
         return SWITCHES if self._in_memory and node in self.topology.switches else node
 
+    def _interfaces_in(self, namespace: str) -> list[str]:
+        return [
+            name
+            for node, names in self._interfaces.items()
+            if self._namespace(node) == namespace
+            for name in names
+        ]
+
     def _end(self, node: str, neighbour: str) -> dict[str, Any]:
         if host := self.topology.hosts.get(node):
             return {"name": self.interface(node), "port": 1, "addr": host.mac}
@@ -195,6 +202,8 @@ class Network:
     def _connect(self, a: str, b: str) -> None:
         end_a, end_b = self._end(a, b), self._end(b, a)
         number = len(self.links)
+        self._interfaces[a].append(end_a["name"])
+        self._interfaces[b].append(end_b["name"])
         self.links.append(
             Link(
                 self.nodes[a],
@@ -212,26 +221,9 @@ class Network:
     def _borrow(self, interface: str, node: str, neighbour: str) -> None:
         """Makes an interface of this machine the node's way to a neighbour elsewhere."""
         end = self._end(node, neighbour)
+        self._interfaces[node].append(end["name"])
         self._borrowed.append(
             BorrowedInterface(interface, self.nodes[node].pid, end["name"], end["addr"])
-        )
-
-    def _configure_switches(self, namespace: str) -> None:
-        names = [
-            self.interface(switch.name, port)
-            for switch in self.topology.switches.values()
-            if switch.name not in self._elsewhere and self._namespace(switch.name) == namespace
-            for port, (_, link) in enumerate(switch.ports, 1)
-            if link.name not in self._in_memory
-        ]
-        self._configure(namespace, names, [])
-
-    def _configure_host(self, host: Host) -> None:
-        name = self.interface(host.name)
-        self._configure(
-            host.name,
-            [name],
-            [f"address add {host.address}/24 dev {name}", *_to_gateway(host, name)],
         )
 
     def restore_gateway(self, host: str) -> None:
@@ -247,6 +239,7 @@ class Network:
     def add_inner_pair(self, switch: str, port: int) -> None:
         """Makes a port for a switch that reaches its link through a delay line."""
         ends = self.inner_pair(switch, port)
+        self._interfaces[switch] += ends
         self.nodes[switch].run(
             "ip", "link", "add", "name", ends[0], "type", "veth", "peer", "name", ends[1]
         )
@@ -287,7 +280,6 @@ class Network:
             self.nodes[host].run_script(*commands)
 
     def _configure(self, namespace: str, interfaces: list[str], commands: list[str]) -> None:
-        self._interfaces[namespace] += interfaces
         batch = ["link set lo up", *(f"link set {name} up" for name in interfaces), *commands]
         features = " ".join(f"{offload} off" for offload in OFFLOADS)
         self._namespaces[namespace].run_script(
@@ -309,13 +301,14 @@ class Network:
             return dict(zip(names, pool.map(self._describe, names), strict=True))
 
     def _describe(self, name: str) -> dict[str, Any]:
+        interfaces = self._interfaces_in(name)
         said = self._namespaces[name].run_script(
             "ip -json -statistics link show",
             "echo ---",
             f"sysctl {' '.join(SYSCTLS)}",
             *(
                 command
-                for interface in self._interfaces[name]
+                for interface in interfaces
                 for command in ("echo ---", f"ethtool --json --show-features {interface}")
             ),
         )
@@ -326,7 +319,7 @@ class Network:
                 for key, value in json.loads(one)[0].items()
                 if key != "ifname" and value["active"] and not value["fixed"]
             )
-            for interface, one in zip(self._interfaces[name], features, strict=True)
+            for interface, one in zip(interfaces, features, strict=True)
         }
         return {
             "interfaces": {
@@ -376,8 +369,10 @@ class Network:
             devices.seek(0)
             there = devices.read().decode()
             gone += [
-                f"{name} of {namespace}"
-                for name in self._interfaces[namespace]
+                f"{name} of {node}"
+                for node, names in self._interfaces.items()
+                if self._namespace(node) == namespace
+                for name in names
                 if f"{name}:" not in there
             ]
         if gone:
@@ -407,6 +402,12 @@ class Network:
                 node.terminate()
         self._namespaces.clear()
         self.nodes.clear()
+
+
+def _addresses(host: Host, interface: str) -> list[str]:
+    """Commands of ip."""
+    address = f"address add {host.address}/24 dev {interface}"
+    return [address, *_to_gateway(host, interface)]
 
 
 def _to_gateway(host: Host, interface: str) -> list[str]:
