@@ -19,13 +19,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 from bench_switch import (
     BUILD,
     REAL_TIME,
     ROOT,
     configure,
     cost_at,
-    grpc,
     highest_rate,
     machine,
     network,
