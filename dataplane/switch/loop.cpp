@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/timerfd.h>
 
 #include <algorithm>
 #include <array>
@@ -16,11 +15,8 @@
 namespace tiercast::vswitch {
 namespace {
 
-// epoll keys. Smaller keys are indices into watched_.
-constexpr std::uint64_t kTimerKey = std::uint64_t{1} << 32;
-constexpr std::uint64_t kWakeupKey = kTimerKey + 1;
-constexpr unsigned kRoundsPerPoll = 64;  // rounds of polling between looks at the descriptors
-constexpr std::int64_t kFired = -1;      // value of armed_ns_ after the timer has fired
+constexpr std::uint64_t kWakeupKey = std::uint64_t{1} << 32;  // smaller: indices into watched_
+constexpr unsigned kRoundsPerLook = 64;  // rounds without a sleep between looks at the descriptors
 
 int checked(int result, const char* what) {
   if (result < 0) throw std::system_error(errno, std::generic_category(), what);
@@ -38,11 +34,11 @@ void add_to(int epoll, int fd, std::uint64_t key) {
 
 Loop::Loop()
     : epoll_(checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
-      wakeup_(checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")),
-      timer_(checked(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
-                     "timerfd_create")) {
+      wakeup_(checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {
   add_to(epoll_.get(), wakeup_.get(), kWakeupKey);
-  add_to(epoll_.get(), timer_.get(), kTimerKey);
+  epoll_event event;
+  const timespec none{};
+  checked(::epoll_pwait2(epoll_.get(), &event, 1, &none, nullptr), "epoll_pwait2 (Linux 5.11)");
 }
 
 void Loop::watch(int fd, Member& member, std::uint64_t key) {
@@ -75,9 +71,13 @@ void Loop::run() {
   const auto touched = [](const Member* one) { return one->touched_; };
   unsigned rounds = 0;
   while (!stopping_) {
-    const bool busy = polls_ || std::any_of(members_.begin(), members_.end(), touched);
-    // Rarely where it polls, because a look takes a system call.
-    if (!polls_ || rounds++ % kRoundsPerPoll == 0) wait(!busy);
+    if (!polls_ && std::none_of(members_.begin(), members_.end(), touched)) {
+      std::int64_t due_ns = kNever;
+      for (const Member* member : members_) due_ns = std::min(due_ns, member->due_ns_);
+      wait(due_ns);
+    } else if (rounds++ % kRoundsPerLook == 0) {  // rarely, because a look takes a system call
+      wait(0);
+    }
     const std::int64_t now_ns = monotonic_ns();
     for (Member* member : members_) {
       if (!polls_ && !member->touched_ && member->due_ns_ > now_ns) continue;
@@ -88,21 +88,17 @@ void Loop::run() {
   for (Member* member : members_) member->last_turn();
 }
 
-// Sleeps, if it may, until something happens, and tells the members what it is.
-void Loop::wait(bool asleep) {
-  if (asleep) {
-    std::int64_t due_ns = kNever;
-    for (const Member* member : members_) due_ns = std::min(due_ns, member->due_ns_);
-    arm(due_ns);
-  }
+// Sleeps until something happens, or this time, and tells the members what it is.
+void Loop::wait(std::int64_t until_ns) {
   std::array<epoll_event, 64> events;
-  const int count =
-      ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), asleep ? -1 : 0);
+  const std::int64_t left_ns =
+      until_ns > 0 ? std::max<std::int64_t>(until_ns - monotonic_ns(), 0) : 0;
+  const timespec left{left_ns / 1'000'000'000, left_ns % 1'000'000'000};
+  const int count = ::epoll_pwait2(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                   until_ns == kNever ? nullptr : &left, nullptr);
   for (int i = 0; i < count; ++i) {
     const std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
-    if (key == kTimerKey) {
-      armed_ns_ = kFired;
-    } else if (key == kWakeupKey) {
+    if (key == kWakeupKey) {
       eventfd_t wakeups;
       ::eventfd_read(wakeup_.get(), &wakeups);
       for (Member* member : members_) {
@@ -116,19 +112,6 @@ void Loop::wait(bool asleep) {
       watched.member->readable(watched.key);
     }
   }
-}
-
-// Setting a timer also clears its expiry, so the expiry need never be read.
-void Loop::arm(std::int64_t due_ns) {
-  if (due_ns == armed_ns_) return;
-  itimerspec when{};  // zero disarms
-  if (due_ns != kNever) {
-    const std::int64_t value = std::max<std::int64_t>(due_ns, 1);
-    when.it_value.tv_sec = value / 1'000'000'000;
-    when.it_value.tv_nsec = value % 1'000'000'000;
-  }
-  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
-  armed_ns_ = due_ns;
 }
 
 }  // namespace tiercast::vswitch

@@ -70,16 +70,13 @@ class Loop {
   };
 
   void run();
-  void wait(bool asleep);
-  void arm(std::int64_t due_ns);
+  void wait(std::int64_t until_ns);
 
   std::vector<Member*> members_;
   std::vector<Watched> watched_;
   bool polls_ = false;
   UniqueFd epoll_;
   UniqueFd wakeup_;  // eventfd: a member was woken, or the loop is to end
-  UniqueFd timer_;
-  std::int64_t armed_ns_ = 0;  // time that timer_ is set to
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };
