@@ -95,6 +95,10 @@ def test_it_fits(tmp_path: Path) -> None:
             None, EXPERIMENT.replace("least: 9", "least: 1001"),
             "own.yaml:11: marking.least: 1001; valid: 1000 or less",
         ),
+        (
+            None, EXPERIMENT.replace("least: 9", "least: 9, relax: 10"),
+            "own.yaml:11: marking.relax: link 0-1: relax 10 and least 9: valid is relax <= least",
+        ),
         (None, EXPERIMENT.replace("least", "most"), "marking.most: unknown key; valid: kind, "),
         (None, EXPERIMENT.replace(", least: 9", ""), "marking.least: this key is missing"),
         (None, EXPERIMENT.replace("above", "below"), "marking.kind: 'below'; valid: 'codel', "),
