@@ -36,6 +36,7 @@ from tiercast_lab.run.controller_input import (
     programs_for,
 )
 from tiercast_lab.run.mininet.commands import receiver_command, sender_command
+from tiercast_lab.run.mininet.igmp_listeners import IgmpListeners
 from tiercast_lab.run.mininet.link_captures import LinkCaptures, require_dumpcap
 from tiercast_lab.run.mininet.load import LoadMeter
 from tiercast_lab.run.mininet.network import Network, hidden_queues
@@ -71,7 +72,7 @@ class MininetRun(Run):
     def check(self) -> None:
         binaries.require(binaries.SENDER, binaries.HOST, *self.programs_of_switches)
         self.switches.check(self.loaded)
-        programs_for(self.loaded, in_real_time=True)
+        programs_for(self.loaded)
         require_real_time(self.loaded)
         require_congestion_controls(self.loaded)
         require_no_l4s(self.loaded)
@@ -184,6 +185,7 @@ class Live:
         scratch.mkdir()
         self.commands = UserCommands(run.loaded, network, children, run.seed, scratch)
         self.captures = LinkCaptures(run.captures, network, children)
+        self.igmp = IgmpListeners(network)
         self.loop_watch = LoopWatch()
         self.watches: list[asyncio.Task[None]] = []  # for the rows of kind `pause`
         self.start_ns = 0
@@ -214,6 +216,7 @@ class Live:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.traffic.close()
             await self.commands.stop()
+            self.igmp.close()
             with contextlib.suppress(ControllerError):
                 await controller.stop(timeout_s=2)
 
@@ -235,6 +238,8 @@ class Live:
         run.switches.start(self.network, self.children, self._socket)
         await controller.start()
         for text in await run.switches.configure(controller, self.network):
+            run.view.say(text)
+        for text in self.igmp.start(controller):
             run.view.say(text)
         for read in state_reads(run.loaded):
             await self._cells(controller, read)  # so that a switch that cannot says so now
@@ -448,7 +453,7 @@ class Live:
                 run.loaded, lambda switch: run.switches.reach(switch, self._socket(switch.name))
             ),
             described_sessions(run.loaded),
-            programs_for(run.loaded, in_real_time=True),
+            programs_for(run.loaded),
             groups=described_groups(run.loaded),
             lab_address=f"unix:{self._socket('lab')}",
             on_records=self._on_records,
