@@ -35,7 +35,7 @@ from tiercast_lab.run.controller_input import (
     described_topology,
     programs_for,
 )
-from tiercast_lab.run.mininet.commands import receiver_command, sender_command
+from tiercast_lab.run.mininet.commands import receiver_command, sender_command, veth_eal
 from tiercast_lab.run.mininet.igmp_listeners import IgmpListeners
 from tiercast_lab.run.mininet.link_captures import LinkCaptures, require_dumpcap
 from tiercast_lab.run.mininet.load import LoadMeter
@@ -79,7 +79,7 @@ class MininetRun(Run):
         require_one_stack(self.loaded)
         require_programs(self.loaded)
         for way in self.captures.directions:
-            if way.receiver in self.switches.interfaces:
+            if way.receiver in self.switches.elsewhere:
                 raise InputError(
                     f"--capture {way.name}: {way.receiver} was not started here, so nothing can "
                     "listen there; valid: directions towards hosts and switches of the lab"
@@ -98,7 +98,7 @@ class MininetRun(Run):
     def execute(self, interrupt: Interrupt) -> None:
         _log_to(self.logs / "controller.log")
         network = Network(
-            self.loaded.topology, self.folder.id, self.switches.interfaces, self.switches.in_memory
+            self.loaded.topology, self.folder.id, self.switches.elsewhere, self.switches.in_memory
         )
         children = Children(self.logs)
         with scratch_folder(name=f"{self.folder.id}-") as sockets:
@@ -155,8 +155,9 @@ class MininetRun(Run):
     def prepare_senders(self, network: Network) -> None:
         """tiercast-send takes over the interface of its host, unless that is a receiver, too."""
         receive = {node for nodes in self.loaded.receivers for node in nodes}
-        for node in {one.sender for one in self.loaded.experiment.sessions} - receive:
-            network.without_address(f"h{node}")
+        send = {one.sender for one in self.loaded.experiment.sessions}
+        for host in {f"h{node}" for node in send - receive} - self.switches.dpdk.keys():
+            network.without_address(host)
 
     def live(
         self, network: Network, children: Children, sockets: Path, interrupt: Interrupt
@@ -433,7 +434,10 @@ class Live:
         lab, names = self._socket("lab"), []
         for agents in session_agents(run.loaded, run.seed):
             source = topology.hosts[f"h{agents.session.sender}"]
-            command = sender_command(agents, source, self.network.interface(source.name), lab)
+            eal = run.switches.dpdk.get(source.name) or veth_eal(
+                self.network.interface(source.name)
+            )
+            command = sender_command(agents, source, eal, lab)
             self._start_agent("tiercast-send", agents.sender, source, command)
             for node in agents.receivers:
                 host = topology.hosts[f"h{node}"]
@@ -444,7 +448,8 @@ class Live:
         return names
 
     def _start_agent(self, program: str, name: str, host: Host, command: list[str]) -> None:
-        self.children.start(self.network.nodes[host.name], f"{program} {name}", command, name)
+        node = self.network.nodes.get(host.name)
+        self.children.start(node, f"{program} {name}", command, name)
 
     def _controller(self) -> Controller:
         run = self.run_
