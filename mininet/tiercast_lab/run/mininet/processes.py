@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 GRACE_S = 3.0  # between SIGTERM and SIGKILL
 POLL_S = 0.2
 REAL_TIME = ["chrt", "--rr", "1"]
+Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Children:
         scheduling = REAL_TIME if self.real_time and not users else []
         path = self.logs / f"{log}.log"
         with path.open("ab") as output:
-            here = partial(subprocess.Popen, start_new_session=True)
+            here: Start = partial(subprocess.Popen, start_new_session=True)
             process = (here if node is None else node.popen)(
                 ["setpriv", "--pdeathsig", "KILL", *scheduling, *command],
                 stdin=subprocess.DEVNULL,
