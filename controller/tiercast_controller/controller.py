@@ -38,6 +38,7 @@ from tiercast_controller.network.aggregation import aggregation_entries
 from tiercast_controller.network.fates import PortFates, fate_columns
 from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import AnySourceGroup, Session, Topology
+from tiercast_controller.p4runtime.client import PacketIn
 from tiercast_controller.p4runtime.entities import TableEntry, entry_changes
 from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.p4runtime.roles import Roles
@@ -319,6 +320,16 @@ class Controller:
     async def take_trace(self, switch: str) -> lab_pb2.TakeTraceResponse:
         """The packets that have left traced ports since the last call."""
         return await self._managed(switch).client.take_trace()
+
+    def hosts_not_heard(self) -> list[str]:
+        """The hosts whose switch's program does not hand IGMP to the controller."""
+        at = {host.name: self.topology.attachment(host.name)[0] for host in self.topology.hosts}
+        return [name for name, switch in at.items() if not self._roles[switch].has("packet_in")]
+
+    def take_igmp(self, host: str, time_ns: int, frame: bytes) -> None:
+        """A frame that one of these hosts has sent, CLOCK_MONOTONIC."""
+        switch, port = self.topology.attachment(host)
+        self._subscriptions.on_packet(switch, PacketIn(time_ns, port, frame))
 
     def members(self) -> list[Member]:
         """The members of the sessions' groups by place, as reported."""

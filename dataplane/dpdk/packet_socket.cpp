@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 namespace tiercast::dpdk {
@@ -25,6 +26,15 @@ int find_packet_socket(unsigned index) {
 void ignore_outgoing(int packet_socket) {
   const int on = 1;
   setsockopt(packet_socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on);
+}
+
+void receive_for(int packet_socket, unsigned index, const agent::MacAddress& mac) {
+  packet_mreq request{};
+  request.mr_ifindex = static_cast<int>(index);
+  request.mr_type = PACKET_MR_UNICAST;
+  request.mr_alen = static_cast<unsigned short>(mac.size());
+  std::memcpy(request.mr_address, mac.data(), mac.size());
+  setsockopt(packet_socket, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request);
 }
 
 }  // namespace tiercast::dpdk

@@ -1,6 +1,8 @@
 // The packet socket inside DPDK's net_af_packet driver.
 #pragma once
 
+#include "agent/address.h"
+
 namespace tiercast::dpdk {
 
 // Finds the AF_PACKET socket bound to interface `index` among this process's descriptors; -1 if
@@ -12,5 +14,8 @@ int find_packet_socket(unsigned index);
 // Keeps the kernel from copying to the socket what other programs send through its interface, such
 // as another sender at the same node.
 void ignore_outgoing(int packet_socket);
+
+// Has interface `index` receive frames to `mac`, too, for as long as the socket is open.
+void receive_for(int packet_socket, unsigned index, const agent::MacAddress& mac);
 
 }  // namespace tiercast::dpdk

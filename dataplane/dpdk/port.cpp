@@ -1,6 +1,7 @@
 #include "dataplane/dpdk/port.h"
 
 #include <fmt/format.h>
+#include <net/if.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 
@@ -108,6 +109,18 @@ void Port::configure(const PortNeeds& needs) {
     ignore_outgoing(receive_descriptor_);
     interface_state_.emplace(interface_);
   }
+}
+
+void Port::receive_for(const agent::MacAddress& mac) const {
+  if (mac == this->mac()) return;
+  if (receive_descriptor_ >= 0) {
+    dpdk::receive_for(receive_descriptor_, if_nametoindex(interface_.c_str()), mac);
+    return;
+  }
+  rte_ether_addr address{};
+  std::memcpy(address.addr_bytes, mac.data(), mac.size());
+  // A driver that cannot, and has no filter, refuses both.
+  if (rte_eth_dev_mac_addr_add(id_, &address, 0) != 0) rte_eth_promiscuous_enable(id_);
 }
 
 Port::~Port() {

@@ -49,6 +49,8 @@ class Port {
     return interface_;
   }  // "h0-eth0"; "" if the kernel does not know the port
   agent::MacAddress mac() const;
+  // Frames to this address are received as those to mac() are.
+  void receive_for(const agent::MacAddress& mac) const;
 
   static constexpr unsigned kBurst = 32;
   // The most bursts to receive at the end; a ring may hold this much.

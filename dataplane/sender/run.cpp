@@ -270,6 +270,7 @@ int run_sender(const SenderOptions& options) {
     needs.queues = std::max<std::uint16_t>(Sender::queues(lcores.size(), devices.size(), i), 1);
     Port& port = *ports.emplace_back(std::make_unique<Port>(devices[i], needs));
     sender_ports.push_back({&port, options.addresses_of(i, port.mac())});
+    port.receive_for(sender_ports.back().addresses.own.mac);
     held.push_back(hold_kernel_port(sender_ports.back().addresses.own.ip, wire::kFeedbackPort));
     if (!port.interface().empty()) {
       if (const std::string problem = agent::disable_veth_offloads(port.interface());

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
-from tiercast_controller.base.errors import ConfigurationError
+from tiercast_controller.base.errors import ConfigurationError, ParameterError
 from tiercast_controller.multicast.trees import route
 from tiercast_controller.network.marking.base import PortTraffic
 from tiercast_controller.network.marking.of_program import kinds_of
@@ -194,6 +194,12 @@ def test_a_law_fills_a_table_and_a_register(tmp_path: Path) -> None:
         ("min: 1ms", "min: 1", r":18: marking.late.values.target: min: .*1"),
         ("    table: ports\n", "", r"marking.late.table: this key is missing"),
         ("replication_group", "0", "multicast: nothing is filled with replication_group"),
+        ("max: 1000", "max: least", r":10: marking.late: values.most.max: 'least'; valid: a bound, or the "
+                                    "name of another value of type packets"),
+        ("max: 1000", "max: share", r"values.most.max: 'share'; valid: a bound, or"),
+        ("max: 1000", "max: most", r"values.most.max: 'most'; valid: a bound, or"),
+        ("max: 1000}", "min: least, default: 4}\n      least: {type: packets, default: 5}",
+         r":10: marking.late: defaults: least 5 and most 4: valid is least <= most"),
         ("unicast:", "extends: other\nunicast:", r":1: extends: 'other'; valid: tiercast"),
         ("type: packets, max", "type: packets, most", r"marking.late.values.most.most: unknown key; valid: type"),
     ],
@@ -203,6 +209,21 @@ def test_an_error_names_its_place(tmp_path: Path, old: str, new: str, said: str)
     with pytest.raises(ConfigurationError, match=said):
         roles = described(tmp_path, GOOD.replace(old, new))
         kinds_of(roles.program.described)
+
+
+@pytest.mark.parametrize(
+    ("target", "relation"),
+    [("max: peak", "peak: {type: time}"), ("max: 1s", "peak: {type: time, min: target}")],
+)
+def test_a_value_may_be_a_bound_of_another(tmp_path: Path, target: str, relation: str) -> None:
+    text = GOOD.replace("max: 1s", target) + f"      {relation}\n"
+    (kind,) = kinds_of(described(tmp_path, text).program.described).values()
+    equal = kind(target="8ms", peak="8ms", most=40).entry(3, TRAFFIC)
+    assert dict(equal.params)["target"] == dict(equal.params)["peak"] == 8000
+    with pytest.raises(ParameterError) as error:
+        kind(target="8ms", peak="2.5ms", most=40).entry(3, TRAFFIC)
+    assert str(error.value) == "target 8ms and peak 2.5ms: valid is target <= peak"
+    assert error.value.parameters == ("target", "peak")
 
 
 @pytest.mark.parametrize(

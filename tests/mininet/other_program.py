@@ -35,7 +35,7 @@ marking:
     key: {egress_port: port}
     action: mark_above
     parameters: {threshold: least}
-    values: {least: {type: packets, max: 1000}}
+    values: {least: {type: packets, max: 1000}, relax: {type: packets, max: least, default: 0}}
 """
 
 

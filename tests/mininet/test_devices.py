@@ -70,6 +70,19 @@ switches:
       h3: {port: 12, interface: tc-h3}
       h4: {port: 13, interface: tc-h4}
 """
+# Two devices with a cable between them, and a sender on a DPDK port.
+TWO = (
+    PORTS.replace(", interface: tc-up", "")
+    + """\
+  s0:
+    address: unix:SPINE
+    device_id: 3
+    ports:
+      s1: {port: 21}
+      s2: {port: 22, interface: tc-s2}
+      h0: {port: 23, dpdk: "--vdev=net_af_packet0,iface=tc-h0 --no-huge --no-pci --no-shconf -m 64"}
+"""
+)
 
 
 @pytest.fixture
@@ -80,7 +93,7 @@ def said_of(load, tmp_path: Path):
         file = tmp_path / "ports.yaml"
         file.write_text(text)
         with pytest.raises(InputError) as error:
-            load_devices(file, address).devices(load(EXPERIMENT).topology)
+            load_devices(file, address).devices(load(EXPERIMENT))
         return str(error.value).replace(str(file), "ports.yaml")
 
     return said
@@ -88,7 +101,7 @@ def said_of(load, tmp_path: Path):
 
 def test_a_file_gives_each_port_its_number_there(load, tmp_path: Path) -> None:
     (tmp_path / "ports.yaml").write_text(PORTS)
-    devices = load_devices(tmp_path / "ports.yaml", None).devices(load(EXPERIMENT).topology)
+    devices = load_devices(tmp_path / "ports.yaml", None).devices(load(EXPERIMENT))
     s1 = devices["s1"]
     assert (s1.address, s1.device_id, s1.role, s1.tls) == ("127.0.0.1:9559", 7, "", None)
     neighbours = [name for name, _ in load(EXPERIMENT).topology.switches["s1"].ports]
@@ -107,7 +120,7 @@ def test_an_address_may_come_from_the_command_line(load, tmp_path: Path) -> None
         PORTS.replace("    address: p4runtime://127.0.0.1:9559\n", "")
     )
     file = load_devices(tmp_path / "ports.yaml", "192.0.2.1:5000")
-    assert file.devices(load(EXPERIMENT).topology)["s1"].address == "192.0.2.1:5000"
+    assert file.devices(load(EXPERIMENT))["s1"].address == "192.0.2.1:5000"
 
 
 @pytest.mark.parametrize(
@@ -119,6 +132,12 @@ def test_an_address_may_come_from_the_command_line(load, tmp_path: Path) -> None
         ("port: 13", "port: 12", "switches.s1.ports.h4.port: 12 is another's, too"),
         ("port: 13", "port: 510", "switches.s1.ports.h4.port: 510; valid: 509 or less"),
         (", interface: tc-h4", "", "ports.h4: no interface; valid: the one here that is cabled to"),
+        (
+            "interface: tc-h4",
+            "dpdk: --no-pci",
+            "s1.ports.h4.dpdk: h4 does not only send one session; valid: h0",
+        ),
+        ("interface: tc-h4", "interface: a, dpdk: b", "ports.h4: interface and dpdk; valid: the"),
         ("tc-h4", "tc-h3", "ports.h4.interface: 'tc-h3' is that of s1, h3, too"),
         ("p4runtime://127.0.0.1:9559", "127.0.0.1", "'127.0.0.1'; valid: p4runtime://HOST:PORT"),
         (
@@ -155,11 +174,13 @@ def test_an_address_has_host_and_port(text: str) -> None:
 
 
 class Rack:
-    """A namespace for the lab, and one for a switch that is cabled to it by veths."""
+    """A namespace for the lab, and some for switches that are cabled to it by veths."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.lab, self.device = (f"tc-{os.getpid()}-{name}" for name in ("lab", "rack"))
+        self.lab, self.device, self.spine = (
+            f"tc-{os.getpid()}-{name}" for name in ("lab", "rack", "spine")
+        )
         self.programs: list[subprocess.Popen[bytes]] = []
 
     def ip(self, *command: str) -> str:
@@ -168,24 +189,38 @@ class Rack:
         ).stdout
 
     def build(self) -> None:
-        for name in (self.lab, self.device):
+        for name in (self.lab, self.device, self.spine):
             self.ip("netns", "add", name)
             self.ip("-n", name, "link", "set", "lo", "up")
         for port, name in enumerate(("up", "h3", "h4"), 11):
-            self.ip(
-                *("-n", self.lab, "link", "add", f"tc-{name}", "type", "veth"),
-                *("peer", "name", f"port{port}", "netns", self.device),
-            )
-            self.ip("-n", self.device, "link", "set", f"port{port}", "up")
+            self.cable((self.lab, f"tc-{name}"), (self.device, f"port{port}"))
 
-    def start_switch(self, *options: str) -> None:
-        """A tiercast-switch as its operator starts it, without a program."""
-        command = [str(binaries.SWITCH), "--device-id=7", f"--grpc=unix:{self.folder}/rack.sock"]
-        command += [f"--port={port}=port{port},overhead=-14B" for port in (11, 12, 13)]
-        self.programs.append(
-            subprocess.Popen(["ip", "netns", "exec", self.device, *command, *options])
+    def cable(self, one: tuple[str, str], other: tuple[str, str]) -> None:
+        """A veth pair between two interfaces, each with its namespace; the second is up."""
+        self.ip(
+            *("-n", one[0], "link", "add", one[1], "type", "veth"),
+            *("peer", "name", other[1], "netns", other[0]),
         )
-        wait_until(lambda: (self.folder / "rack.sock").exists(), "the switch serves P4Runtime")
+        self.ip("-n", other[0], "link", "set", other[1], "up")
+
+    def build_spine(self) -> None:
+        """A second device: cabled to the first one instead of the lab, and to the lab."""
+        self.ip("-n", self.lab, "link", "delete", "tc-up")
+        self.cable((self.device, "port11"), (self.spine, "port21"))
+        self.ip("-n", self.device, "link", "set", "port11", "up")
+        self.cable((self.lab, "tc-s2"), (self.spine, "port22"))
+        self.cable((self.lab, "tc-h0"), (self.spine, "port23"))
+        self.ip("-n", self.lab, "link", "set", "tc-h0", "up")
+
+    def start_switch(self, name: str = "rack", device_id: int = 7, first_port: int = 11) -> None:
+        """A tiercast-switch as its operator starts it, without a program."""
+        socket = self.folder / f"{name}.sock"
+        command = [str(binaries.SWITCH), f"--device-id={device_id}", f"--grpc=unix:{socket}"]
+        ports = range(first_port, first_port + 3)
+        command += [f"--port={port}=port{port},overhead=-14B" for port in ports]
+        namespace = {"rack": self.device, "spine": self.spine}[name]
+        self.programs.append(subprocess.Popen(["ip", "netns", "exec", namespace, *command]))
+        wait_until(socket.exists, "the switch serves P4Runtime")
 
     def start_bmv2(self) -> None:
         command = ["simple_switch_grpc", "--no-p4", "--device-id=7"]
@@ -236,7 +271,7 @@ class Rack:
         for program in self.programs:
             program.kill()
             program.wait()
-        for name in (self.lab, self.device):
+        for name in (self.lab, self.device, self.spine):
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
 
 
@@ -289,6 +324,31 @@ def test_a_run_over_a_switch_that_runs_already(rack: Rack) -> None:
     assert 0.5e6 < rate <= 1.02e6
 
 
+@pytest.mark.alone
+def test_two_devices_and_a_sender_on_a_dpdk_port(rack: Rack) -> None:
+    file = rack.folder / "ports.yaml"
+    two = TWO.replace(TCP, f"unix:{rack.folder}/rack.sock")
+    file.write_text(two.replace("SPINE", f"{rack.folder}/spine.sock"))
+    rack.build_spine()
+    rack.start_switch()
+    rack.start_switch("spine", 3, 21)
+    before = rack.links()
+    done = rack.run()
+    assert done.returncode in (0, 3), done.stderr
+    stored = load_run(rack.folder / "results" / "latest")
+    assert "s1: device 7 at unix:" in done.stdout and "s0: device 3 at unix:" in done.stdout
+    assert rack.links() == before
+    skip_if_invalid(stored.summary)
+    # h3 is behind both devices and h5 behind one, and the lab's switch; each gets what the sender
+    # sends, which hears of both.
+    last = stored.rows["received"].group_by("agent").last()
+    assert set(last.filter(pl.col("bytes") > 500_000)["agent"]) == {"h3", "h4", "h5", "h6"}
+    cable = stored.rows["port"].filter(pl.col("link") == "0>1").tail(6)
+    seconds = cable["time_s"][-1] - cable["time_s"][0]
+    assert 8 * (cable["tx_bytes"][-1] - cable["tx_bytes"][0]) / seconds > 0.5e6
+    assert stored.rows["feedback"]["refused"].max() == 0
+
+
 def test_over_tls_with_a_role(rack: Rack) -> None:
     rack.start_switch()
     rack.certify()
@@ -318,6 +378,18 @@ def test_the_interfaces_come_back_after_an_interrupt(rack: Rack) -> None:
         run.kill()
     assert run.returncode == EXIT_INTERRUPTED
     assert rack.links() == before
+
+
+def test_the_interfaces_come_back_after_a_kill(rack: Rack) -> None:
+    rack.start_switch()
+    before = rack.links()
+    run = subprocess.Popen(rack.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: len(rack.links()) == len(before) - 3, "the interfaces are borrowed")
+    finally:
+        run.kill()  # `ip netns exec` has become the lab
+        run.wait()
+    wait_until(lambda: rack.links() == before, "the interfaces are back")
 
 
 def test_what_the_machine_or_the_device_lacks_is_said(rack: Rack) -> None:

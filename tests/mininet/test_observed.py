@@ -62,7 +62,7 @@ def test_wrong_keys_are_refused_with_their_place(load: Load, added: str, said: s
 def test_what_the_program_lacks_is_refused(load: Load, added: str, said: str) -> None:
     loaded = load(f"{SMALL}{added}\n")
     with pytest.raises(InputError) as error:
-        programs_for(loaded, in_real_time=False)
+        programs_for(loaded)
     assert said in str(error.value)
 
 

@@ -131,7 +131,7 @@ def played(tmp_path: Path, break_columns: bool) -> list[dict[str, Any]]:
     controller = VirtualController(
         described_topology(loaded, lambda one: Reach("", one.device_id)),
         described_sessions(loaded),
-        programs_for(loaded, in_real_time=False),
+        programs_for(loaded),
     )
     first = controller.first_updates()
     if break_columns:

@@ -416,17 +416,14 @@ class P4RuntimeClient:
         self._fail(reason)
 
     def _on_packet(self, packet: p4.PacketIn) -> None:
-        port = self._ingress_port(packet)
+        header = self.program.manifest.packet_in
+        if header is None or header.ingress_port is None:
+            return  # nothing says where it came in
+        port = self.program.decode_packet_in(packet).get(header.ingress_port, 0)
         try:
             self.packet_in.put_nowait(PacketIn(time.monotonic_ns(), port, packet.payload))
         except asyncio.QueueFull:
             self.packet_in_dropped += 1
-
-    def _ingress_port(self, packet: p4.PacketIn) -> int:
-        header = self.program.manifest.packet_in
-        if header is None or header.ingress_port is None:
-            return 0
-        return self.program.decode_packet_in(packet).get(header.ingress_port, 0)
 
     def _on_arbitration(self, arbitration: p4.MasterArbitrationUpdate) -> None:
         if arbitration.status.code == code_pb2.OK:

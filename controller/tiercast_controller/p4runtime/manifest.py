@@ -20,7 +20,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from tiercast_controller.base import bounded_yaml, units
 from tiercast_controller.base.bounded_yaml import Node, shown
-from tiercast_controller.base.errors import ConfigurationError
+from tiercast_controller.base.errors import ConfigurationError, ParameterError
 from tiercast_controller.base.installation import DATA
 from tiercast_controller.base.strict import Strict
 
@@ -124,6 +124,7 @@ class Quantity(Strict):
     # The unit of the program's number.
     in_: Literal["ns", "us", "ms", "bit/s", "kbit/s"] | None = Field(default=None, alias="in")
     fraction_bits: Annotated[int, Field(ge=0, le=64)] = 0
+    # Either may be the name of another value of the kind.
     min: int | float | str | None = None
     max: int | float | str | None = None
     default: int | float | str | bool | None = None
@@ -139,6 +140,8 @@ class Quantity(Strict):
             if (value := getattr(self, name)) is not None:
                 if self.type == "flag" and name != "default":
                     raise ValueError(f"flag takes no {name}")
+                if name in self.others:
+                    continue
                 try:
                     read = self.read(value)
                 except ValueError as error:
@@ -148,6 +151,16 @@ class Quantity(Strict):
         if self.least > self.most:
             raise ValueError(f"min is {self.min} and max is {self.max}; valid: min below max")
         return self
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Which of min and max are other values, and their names."""
+        ends = {"min": self.min, "max": self.max}
+        return {
+            end: bound
+            for end, bound in ends.items()
+            if isinstance(bound, str) and re.match(_NAME, bound)
+        }
 
     @property
     def whole(self) -> bool:
@@ -170,11 +183,18 @@ class Quantity(Strict):
 
     @property
     def least(self) -> float:
-        return 0 if self.min is None else float(self.read(self.min))
+        return 0 if self.min is None or "min" in self.others else float(self.read(self.min))
 
     @property
     def most(self) -> float:
-        return float("inf") if self.max is None else float(self.read(self.max))
+        is_open = self.max is None or "max" in self.others
+        return float("inf") if is_open else float(self.read(self.max))
+
+    def text(self, value: Any) -> str:
+        """What `read` read, as people write it."""
+        forms: dict[str, Any] = {"time": units.format_duration, "rate": units.format_rate}
+        forms |= {"size": lambda size: f"{size}B"}
+        return str(forms.get(self.type, str)(value))
 
     def encode(self, value: float) -> int:
         """As the program has it."""
@@ -194,6 +214,35 @@ class Law(Strict):
     registers: list[Cell] = []
     state: list[str] = []  # the registers, one cell for each port, in which it keeps its state
     values: dict[Annotated[str, Field(pattern=_NAME)], Quantity] = {}
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Law:
+        for name, quantity in self.values.items():
+            for end, other in quantity.others.items():
+                if other == name or getattr(self.values.get(other), "type", None) != quantity.type:
+                    raise ValueError(
+                        f"values.{name}.{end}: {other!r}; valid: a bound, or the name of another "
+                        f"value of type {quantity.type}"
+                    )
+        defaults = {name: one.default for name, one in self.values.items()}
+        given = {name: one for name, one in defaults.items() if one is not None}
+        try:
+            self.require_order({name: self.values[name].read(one) for name, one in given.items()})
+        except ParameterError as error:
+            raise ValueError(f"defaults: {error}") from None
+        return self
+
+    def require_order(self, values: Mapping[str, Any]) -> None:
+        """Raises ParameterError if one of `values`, as read, is beyond another one that its min or
+        max names."""
+        for name, quantity in self.values.items():
+            for end, other in quantity.others.items():
+                low, high = (name, other) if end == "max" else (other, name)
+                if {low, high} <= values.keys() and values[low] > values[high]:
+                    texts = [f"{one} {quantity.text(values[one])}" for one in (low, high)]
+                    raise ParameterError(
+                        f"{' and '.join(texts)}: valid is {low} <= {high}", low, high
+                    )
 
     @property
     def block(self) -> Block | None:

@@ -141,7 +141,8 @@ class Roles:
 
     def has(self, role: str) -> bool:
         if role == "packet_in":
-            return self.program.manifest.packet_in is not None
+            header = self.program.manifest.packet_in
+            return header is not None and header.ingress_port is not None
         return bool(self._forms[role])
 
     @property

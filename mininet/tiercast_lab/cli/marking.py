@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tiercast_controller.network.marking import Marking
 
     from tiercast_lab.experiment.programs import Files
+    from tiercast_lab.study.marking import Link
     from tiercast_lab.study.marking_results import Judgement
 
 ProgramOption = Annotated[
@@ -108,7 +109,7 @@ def marking(
             )
     files, declared = (own(), {}) if program is None else named(program, "--program")
     binaries.require(binaries.MARKING, files.json, files.p4info)
-    chosen = [_marking(text, declared) for text in kinds or _all_kinds(files, declared)]
+    chosen = [_marking(text, declared, link) for text in kinds or _all_kinds(files, declared)]
     judged = []
     with console.status("") as status:
         for number, one in enumerate(chosen, 1):
@@ -172,11 +173,11 @@ def _all_kinds(files: Files, declared: dict[str, type[Marking]]) -> list[str]:
     return [*found, *declared]
 
 
-def _marking(text: str, declared: dict[str, type[Marking]]) -> Marking:
+def _marking(text: str, declared: dict[str, type[Marking]], link: Link) -> Marking:
     """`declared` are the kinds of a program. Raises InputError."""
     from pydantic import TypeAdapter, ValidationError
     from tiercast_controller.base.bounded_yaml import parse
-    from tiercast_controller.base.errors import ConfigurationError
+    from tiercast_controller.base.errors import ConfigurationError, ParameterError
     from tiercast_controller.network.marking import KINDS, OF_PROGRAMS, AnyMarking
 
     kinds = KINDS | declared
@@ -197,4 +198,8 @@ def _marking(text: str, declared: dict[str, type[Marking]]) -> Marking:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise InputError(f"{text}: {place or 'marking'}: {first['msg']}") from None
+    try:
+        found.entry(1, link.traffic)
+    except ParameterError as error:
+        raise InputError(f"{text}: {error}") from None
     return found

@@ -21,9 +21,8 @@ from tiercast_lab.experiment.yaml_source import KeyPath
 from tiercast_lab.run.observed import require_observable
 
 
-def programs_for(loaded: LoadedExperiment, in_real_time: bool) -> dict[str, Program]:
-    """The P4 program of each switch. Raises InputError if one lacks what the experiment needs. In
-    virtual time nobody sends IGMP: agents tell the controller what they want."""
+def programs_for(loaded: LoadedExperiment) -> dict[str, Program]:
+    """The P4 program of each switch. Raises InputError if one lacks what the experiment needs."""
     roles: dict[Files, Roles] = {}
     result = {}
     for name, files in loaded.programs.items():
@@ -33,7 +32,7 @@ def programs_for(loaded: LoadedExperiment, in_real_time: bool) -> dict[str, Prog
             except ConfigurationError as error:
                 raise InputError(str(error)) from None
         result[name] = roles[files].program
-        for role, path, why in _needs(loaded, in_real_time):
+        for role, path, why in _needs(loaded):
             if not roles[files].has(role):
                 raise _lacking(loaded, name, path, f"{why}, so {role}", roles[files])
     _check_markings(loaded, roles)
@@ -41,7 +40,7 @@ def programs_for(loaded: LoadedExperiment, in_real_time: bool) -> dict[str, Prog
     return result
 
 
-def _needs(loaded: LoadedExperiment, in_real_time: bool) -> Iterator[tuple[str, KeyPath, str]]:
+def _needs(loaded: LoadedExperiment) -> Iterator[tuple[str, KeyPath, str]]:
     """The roles that the experiment needs on every switch, each with the key path that needs it,
     and why."""
     experiment = loaded.experiment
@@ -49,15 +48,12 @@ def _needs(loaded: LoadedExperiment, in_real_time: bool) -> Iterator[tuple[str, 
         path = ("sessions", str(index))
         yield "multicast", path, f"{session.scheme} sends to groups"
         yield "unicast", path, f"the reports of {session.scheme} go to their sender"
-        if in_real_time:
-            yield "packet_in", path, "receivers join by IGMP, which the controller gets"
         if session.aggregation == "network":
             yield "aggregation", (*path, "aggregation"), "the network aggregates feedback"
     for index, entry in enumerate(experiment.traffic):
         yield "unicast", ("traffic", str(index)), f"{entry.kind} has routes"
     for index, _ in enumerate(experiment.multicast):
         yield "multicast", ("multicast", str(index)), "a group is replicated"
-        yield "packet_in", ("multicast", str(index)), "members join by IGMP"
     if experiment.topology.equal_costs == "flow-hash" and not loaded.topology.is_tree:
         for role in ("spread", "next_hop"):
             yield role, ("topology", "equal_costs"), "flows spread over equal paths"

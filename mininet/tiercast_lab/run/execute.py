@@ -252,7 +252,7 @@ def _switch_kind(options: Options, loaded: LoadedExperiment) -> SwitchKind:
     cpu_ports = {name: one.cpu_port for name, one in manifests.items()}
     depths = {name: one.depth_register for name, one in manifests.items()}
     if options.devices is not None:
-        devices = options.devices.devices(loaded.topology)
+        devices = options.devices.devices(loaded)
         return DeviceSwitches(devices, options.seed, cpu_ports, depths)
     if options.switch == "bmv2":
         return Bmv2Switches(loaded.packet_size_of, cpu_ports)

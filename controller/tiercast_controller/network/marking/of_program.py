@@ -16,6 +16,7 @@ from tiercast_controller.p4runtime.entities import TableEntry
 from tiercast_controller.p4runtime.manifest import (
     EVERY_KIND,
     OF_THE_PORT,
+    Law,
     ManifestFile,
     Quantity,
 )
@@ -27,15 +28,17 @@ class ProgramMarking(Marking):
     """A kind whose keys a manifest declares. Its entry has their values, and what a port's marking
     may depend on, for the manifest to choose from."""
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {}
+    declared: ClassVar[Law] = Law()
 
     def entry(self, port: int, traffic: PortTraffic) -> TableEntry:
+        keys = self.declared.values
+        self.declared.require_order({name: getattr(self, name) for name in keys})
         values = {
             "rate_bps": traffic.rate_bps,
             "packet_bytes": traffic.packet_bytes,
             "idle_us": traffic.idle_us,
         }
-        for name, quantity in self.quantities.items():
+        for name, quantity in keys.items():
             number = quantity.encode(getattr(self, name))
             if number >= 1 << MAX_BITS:
                 raise ParameterError(f"{name} is {getattr(self, name)}; valid: a lower one", name)
@@ -73,7 +76,7 @@ def kinds_of(described: ManifestFile) -> dict[str, type[Marking]]:
         made = create_model(
             f"Marking_{kind}", __base__=ProgramMarking, __module__=__name__, **fields
         )
-        made.quantities = dict(law.values)
+        made.declared = law
         made.registers = tuple(law.state)
         made.__doc__ = f"The kind {kind} of {described.path}."
         found[kind] = made

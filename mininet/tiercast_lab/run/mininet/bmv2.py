@@ -45,7 +45,8 @@ class Bmv2Switches:
     # Each packet passes through five threads. The lateness of the delay lines shows whether the
     # CPUs suffice for that.
     bounds: Mapping[str, float | None] = {"cpu": 95.0}
-    interfaces: Mapping[str, Mapping[str, str]] = {}
+    elsewhere: Mapping[str, Mapping[str, str]] = {}
+    dpdk: Mapping[str, list[str]] = {}
     in_memory: Collection[str] = ()
 
     def __init__(

@@ -82,11 +82,11 @@ def _agent(agents: SessionAgents, host: Host, lab: Path) -> list[str]:
     ]
 
 
-def sender_command(agents: SessionAgents, host: Host, interface: str, lab: Path) -> list[str]:
-    # DPDK runs on a veth: a packet socket instead of a PCI device, ordinary memory instead of huge
-    # pages, and no files that another DPDK process could find. Without -l it may use every core.
-    eal = [
-        str(binaries.SENDER),
+def veth_eal(interface: str) -> list[str]:
+    """Arguments of the EAL for a veth: a packet socket instead of a PCI device, ordinary memory
+    instead of huge pages, and no files that another DPDK process could find. Without -l it may use
+    every core."""
+    return [
         f"--vdev=net_af_packet0,iface={interface}",
         "--no-huge",
         "--no-pci",
@@ -95,12 +95,15 @@ def sender_command(agents: SessionAgents, host: Host, interface: str, lab: Path)
         "-m",
         "64",
     ]
+
+
+def sender_command(agents: SessionAgents, host: Host, eal: list[str], lab: Path) -> list[str]:
     addresses = [
         f"--address={host.address}",
         f"--mac={host.mac}",
         f"--gateway-mac={host.gateway_mac}",
     ]
-    return [*eal, "--", *_agent(agents, host, lab), *addresses]
+    return [str(binaries.SENDER), *eal, "--", *_agent(agents, host, lab), *addresses]
 
 
 def receiver_command(

@@ -45,7 +45,15 @@ class DeviceSwitches(TiercastSwitches):
         """The last three are as in TiercastSwitches."""
         super().__init__(seed, cpu_ports, depth_registers)
         self.devices = devices
-        self.interfaces = {name: device.interfaces for name, device in devices.items()}
+        self.dpdk = {
+            host: arguments
+            for device in devices.values()
+            for host, arguments in device.dpdk.items()
+        }
+        self.elsewhere = {
+            **{name: device.interfaces for name, device in devices.items()},
+            **{host: {} for host in self.dpdk},
+        }
         self._counts = FateCounts(self.port_here)
         self._counted: set[str] = set()  # the devices without tiercast.v1
 

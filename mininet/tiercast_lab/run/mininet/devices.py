@@ -14,13 +14,15 @@ A file says which switches of an experiment's network they are, and how they are
           s1: {port: 140, interface: enp4s0}
           s2: {port: 148}                     # cabled to another device
 
-The lab moves an interface into the namespace of its neighbour, and gives it back at the end.
+The lab moves an interface into the namespace of its neighbour, and gives it back at the end. A
+session's sender may have a DPDK port instead: `dpdk` has the arguments of the EAL.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,8 +36,9 @@ from tiercast_controller.network.topology import MAX_PORT
 from tiercast_controller.p4runtime.tls import Tls
 
 from tiercast_lab.base.errors import InputError, among, listed
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.model import validate
-from tiercast_lab.experiment.topology import Switch, Topology
+from tiercast_lab.experiment.topology import Switch
 from tiercast_lab.experiment.yaml_source import Source, load_yaml
 
 SCHEME = "p4runtime://"
@@ -46,6 +49,7 @@ _HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s/:\[\]]+):[0-9]{1,5}")
 class _Port(Strict):
     port: Annotated[int, Field(ge=1, le=MAX_PORT)]
     interface: Annotated[str, Field(min_length=1, max_length=15)] | None = None
+    dpdk: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
 
 
 class _Tls(Strict):
@@ -78,6 +82,7 @@ class Device:
     ports: Mapping[int, int]  # the experiment's number of each port, and the device's
     # What is cabled to a port here, by the neighbour's name; of neighbours that are no devices.
     interfaces: Mapping[str, str]
+    dpdk: Mapping[str, list[str]]  # the same: arguments of the EAL
 
     def port_here(self, port: int) -> int | None:
         """The experiment's number of a port of the device; None if it is not part of it."""
@@ -93,8 +98,9 @@ class DevicesFile:
     folder: Path
     address: str | None  # of switches that name none
 
-    def devices(self, topology: Topology) -> dict[str, Device]:
-        """By name. Raises InputError if file and network do not fit together."""
+    def devices(self, loaded: LoadedExperiment) -> dict[str, Device]:
+        """By name. Raises InputError if file and experiment do not fit together."""
+        topology = loaded.topology
         found: dict[str, Device] = {}
         for name, one in self.content.switches.items():
             path = ("switches", name)
@@ -108,7 +114,8 @@ class DevicesFile:
                 self._tls(path, one),
                 one.idle_us,
                 self._ports(path, switch, one),
-                self._interfaces(path, switch, one),
+                self._interfaces(path, one),
+                self._dpdk(path, one, loaded),
             )
         self._require_different(found)
         return found
@@ -158,23 +165,49 @@ class DevicesFile:
             ports[number] = port
         return ports
 
-    def _interfaces(self, path: tuple[str, ...], switch: Switch, one: _Device) -> dict[str, str]:
+    def _interfaces(self, path: tuple[str, ...], one: _Device) -> dict[str, str]:
         found: dict[str, str] = {}
         for neighbour, port in one.ports.items():
             at = (*path, "ports", neighbour)
+            here = {"interface": port.interface, "dpdk": port.dpdk}
+            given = [key for key, value in here.items() if value is not None]
             if neighbour in self.content.switches:
-                if port.interface is not None:
+                for key in given:
                     raise self.source.error(
-                        (*at, "interface"),
-                        f"{port.interface!r}, but {neighbour} is a device, too; valid: none, as "
+                        (*at, key),
+                        f"{here[key]!r}, but {neighbour} is a device, too; valid: none, as "
                         "the two are cabled to each other",
                     )
-            elif port.interface is None:
+            elif len(given) != 1:
                 raise self.source.error(
-                    at, f"no interface; valid: the one here that is cabled to port {port.port}"
+                    at,
+                    f"{' and '.join(given) or 'no interface'}; valid: the one here that is cabled "
+                    f"to port {port.port}",
                 )
-            else:
+            elif port.interface is not None:
                 found[neighbour] = port.interface
+        return found
+
+    def _dpdk(
+        self, path: tuple[str, ...], one: _Device, loaded: LoadedExperiment
+    ) -> dict[str, list[str]]:
+        sent = [f"h{session.sender}" for session in loaded.experiment.sessions]
+        received = {f"h{node}" for nodes in loaded.receivers for node in nodes}
+        valid = [name for name in sent if sent.count(name) == 1 and name not in received]
+        found: dict[str, list[str]] = {}
+        for neighbour, port in one.ports.items():
+            if port.dpdk is None:
+                continue
+            at = (*path, "ports", neighbour, "dpdk")
+            if neighbour not in valid:
+                raise self.source.error(
+                    at,
+                    f"{neighbour} does not only send one session; valid: {listed(valid) or 'none'}",
+                )
+            try:
+                found[neighbour] = shlex.split(port.dpdk)
+            except ValueError as error:
+                raise self.source.error(at, f"{port.dpdk!r}: {error}") from None
         return found
 
     def _require_different(self, devices: Mapping[str, Device]) -> None:

@@ -125,9 +125,9 @@ class Network:
         elsewhere: Mapping[str, Mapping[str, str]] | None = None,
         in_memory: Collection[str] = (),
     ) -> None:
-        """`elsewhere` has the switches that are no nodes of this network, and for each the
-        interfaces here that are cabled to it, by its neighbours. `in_memory` names the links that
-        have no interfaces, as one process runs all switches."""
+        """`elsewhere` has the switches and hosts that are no nodes of this network, and for each
+        switch the interfaces here that are cabled to it, by its neighbours. `in_memory` names the
+        links that have no interfaces, as one process runs all switches."""
         self.topology = topology
         self.run = run
         self._elsewhere = elsewhere or {}

@@ -12,7 +12,9 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 GRACE_S = 3.0  # between SIGTERM and SIGKILL
 POLL_S = 0.2
 REAL_TIME = ["chrt", "--rr", "1"]
+Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Children:
 
     def start(
         self,
-        node: NamespaceNode,
+        node: NamespaceNode | None,
         name: str,
         command: list[str],
         log: str,
@@ -65,12 +68,14 @@ class Children:
         users: bool = False,
         nodes: tuple[str, ...] = (),
     ) -> Child:
-        """Starts a command in the node's namespace, with its output in <logs>/<log>.log. A program
-        of the `users` is not scheduled in real time, as it may never sleep."""
+        """Starts a command in the node's namespace (None: in this one), with its output in
+        <logs>/<log>.log. A program of the `users` is not scheduled in real time, as it may never
+        sleep."""
         scheduling = REAL_TIME if self.real_time and not users else []
         path = self.logs / f"{log}.log"
         with path.open("ab") as output:
-            process = node.popen(
+            here: Start = partial(subprocess.Popen, start_new_session=True)
+            process = (here if node is None else node.popen)(
                 ["setpriv", "--pdeathsig", "KILL", *scheduling, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

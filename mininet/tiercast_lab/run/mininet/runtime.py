@@ -35,7 +35,8 @@ from tiercast_lab.run.controller_input import (
     described_topology,
     programs_for,
 )
-from tiercast_lab.run.mininet.commands import receiver_command, sender_command
+from tiercast_lab.run.mininet.commands import receiver_command, sender_command, veth_eal
+from tiercast_lab.run.mininet.igmp_listeners import IgmpListeners
 from tiercast_lab.run.mininet.link_captures import LinkCaptures, require_dumpcap
 from tiercast_lab.run.mininet.load import LoadMeter
 from tiercast_lab.run.mininet.network import Network, hidden_queues
@@ -71,14 +72,14 @@ class MininetRun(Run):
     def check(self) -> None:
         binaries.require(binaries.SENDER, binaries.HOST, *self.programs_of_switches)
         self.switches.check(self.loaded)
-        programs_for(self.loaded, in_real_time=True)
+        programs_for(self.loaded)
         require_real_time(self.loaded)
         require_congestion_controls(self.loaded)
         require_no_l4s(self.loaded)
         require_one_stack(self.loaded)
         require_programs(self.loaded)
         for way in self.captures.directions:
-            if way.receiver in self.switches.interfaces:
+            if way.receiver in self.switches.elsewhere:
                 raise InputError(
                     f"--capture {way.name}: {way.receiver} was not started here, so nothing can "
                     "listen there; valid: directions towards hosts and switches of the lab"
@@ -97,7 +98,7 @@ class MininetRun(Run):
     def execute(self, interrupt: Interrupt) -> None:
         _log_to(self.logs / "controller.log")
         network = Network(
-            self.loaded.topology, self.folder.id, self.switches.interfaces, self.switches.in_memory
+            self.loaded.topology, self.folder.id, self.switches.elsewhere, self.switches.in_memory
         )
         children = Children(self.logs)
         with scratch_folder(name=f"{self.folder.id}-") as sockets:
@@ -154,8 +155,9 @@ class MininetRun(Run):
     def prepare_senders(self, network: Network) -> None:
         """tiercast-send takes over the interface of its host, unless that is a receiver, too."""
         receive = {node for nodes in self.loaded.receivers for node in nodes}
-        for node in {one.sender for one in self.loaded.experiment.sessions} - receive:
-            network.without_address(f"h{node}")
+        send = {one.sender for one in self.loaded.experiment.sessions}
+        for host in {f"h{node}" for node in send - receive} - self.switches.dpdk.keys():
+            network.without_address(host)
 
     def live(
         self, network: Network, children: Children, sockets: Path, interrupt: Interrupt
@@ -184,6 +186,7 @@ class Live:
         scratch.mkdir()
         self.commands = UserCommands(run.loaded, network, children, run.seed, scratch)
         self.captures = LinkCaptures(run.captures, network, children)
+        self.igmp = IgmpListeners(network)
         self.loop_watch = LoopWatch()
         self.watches: list[asyncio.Task[None]] = []  # for the rows of kind `pause`
         self.start_ns = 0
@@ -214,6 +217,7 @@ class Live:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.traffic.close()
             await self.commands.stop()
+            self.igmp.close()
             with contextlib.suppress(ControllerError):
                 await controller.stop(timeout_s=2)
 
@@ -235,6 +239,8 @@ class Live:
         run.switches.start(self.network, self.children, self._socket)
         await controller.start()
         for text in await run.switches.configure(controller, self.network):
+            run.view.say(text)
+        for text in self.igmp.start(controller):
             run.view.say(text)
         for read in state_reads(run.loaded):
             await self._cells(controller, read)  # so that a switch that cannot says so now
@@ -428,7 +434,10 @@ class Live:
         lab, names = self._socket("lab"), []
         for agents in session_agents(run.loaded, run.seed):
             source = topology.hosts[f"h{agents.session.sender}"]
-            command = sender_command(agents, source, self.network.interface(source.name), lab)
+            eal = run.switches.dpdk.get(source.name) or veth_eal(
+                self.network.interface(source.name)
+            )
+            command = sender_command(agents, source, eal, lab)
             self._start_agent("tiercast-send", agents.sender, source, command)
             for node in agents.receivers:
                 host = topology.hosts[f"h{node}"]
@@ -439,7 +448,8 @@ class Live:
         return names
 
     def _start_agent(self, program: str, name: str, host: Host, command: list[str]) -> None:
-        self.children.start(self.network.nodes[host.name], f"{program} {name}", command, name)
+        node = self.network.nodes.get(host.name)
+        self.children.start(node, f"{program} {name}", command, name)
 
     def _controller(self) -> Controller:
         run = self.run_
@@ -448,7 +458,7 @@ class Live:
                 run.loaded, lambda switch: run.switches.reach(switch, self._socket(switch.name))
             ),
             described_sessions(run.loaded),
-            programs_for(run.loaded, in_real_time=True),
+            programs_for(run.loaded),
             groups=described_groups(run.loaded),
             lab_address=f"unix:{self._socket('lab')}",
             on_records=self._on_records,

@@ -49,8 +49,11 @@ class SwitchKind(Protocol):
     name: str
     # The bounds of validity that depend on the kind of switch (verdict.BOUNDS).
     bounds: Mapping[str, float | None]
-    # Of switches that the lab does not start: what is cabled to them here, by their neighbours.
-    interfaces: Mapping[str, Mapping[str, str]]
+    # The switches and hosts that are no nodes of the lab's network. Of switches: the interfaces
+    # here that are cabled to them, by their neighbours.
+    elsewhere: Mapping[str, Mapping[str, str]]
+    # The hosts of these, and the arguments of the EAL with which their sender runs.
+    dpdk: Mapping[str, list[str]]
     in_memory: Collection[str]  # the links between switches of one process
 
     def check(self, loaded: LoadedExperiment) -> None:
@@ -98,7 +101,8 @@ class SwitchKind(Protocol):
 class TiercastSwitches:
     name = "tiercast"
     bounds: Mapping[str, float | None] = {}
-    interfaces: Mapping[str, Mapping[str, str]] = {}
+    elsewhere: Mapping[str, Mapping[str, str]] = {}
+    dpdk: Mapping[str, list[str]] = {}
 
     def __init__(
         self,

@@ -44,7 +44,7 @@ KINDS = frozenset(
 class Ns3Run(Run):
     def check(self) -> None:
         binaries.require(*self.files)
-        programs_for(self.loaded, in_real_time=False)
+        programs_for(self.loaded)
         if self.loaded.experiment.multicast:
             raise self.loaded.error(
                 ("multicast",),
@@ -78,7 +78,7 @@ class Ns3Run(Run):
         controller = VirtualController(
             described_topology(self.loaded, lambda one: Reach("", one.device_id)),
             described_sessions(self.loaded),
-            programs_for(self.loaded, in_real_time=False),
+            programs_for(self.loaded),
             self.loaded.experiment.leave_latency / 1e9,
         )
         log = self.logs / "tiercast-ns3.log"
