@@ -14,9 +14,8 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tiercast_lab.base.errors import RunFailed
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 GRACE_S = 3.0  # between SIGTERM and SIGKILL
 POLL_S = 0.2
 REAL_TIME = ["chrt", "--rr", "1"]
-Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,8 @@ class Children:
         scheduling = REAL_TIME if self.real_time and not users else []
         path = self.logs / f"{log}.log"
         with path.open("ab") as output:
-            here: Start = partial(subprocess.Popen, start_new_session=True)
-            process = (here if node is None else node.popen)(
+            start: Callable[..., subprocess.Popen[bytes]] = _start if node is None else node.popen
+            process = start(
                 ["setpriv", "--pdeathsig", "KILL", *scheduling, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -178,6 +176,11 @@ class Children:
                 complaints.append(f"{child.name} did not end within {grace_s:g} s of SIGTERM")
         self.children.clear()
         return complaints
+
+
+def _start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    """As a node's popen: in a process group of its own."""
+    return subprocess.Popen(command, start_new_session=True, **options)
 
 
 def real_time_allowed() -> bool:
