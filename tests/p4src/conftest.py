@@ -170,8 +170,8 @@ def stop(process: subprocess.Popen) -> None:
 
 
 class RunningSwitch(Network):
-    """A switch with the program loaded. Port 4 is slow and has a queue of 100 packets. options: of
-    tiercast-switch."""
+    """A switch with the program loaded. Port 4 is slow and has a queue of 100 packets. options: the
+    switch's own."""
 
     def __init__(
         self, kind: str, directory: Path, program: str = "tiercast", options: Iterable[str] = ()
@@ -202,6 +202,7 @@ class RunningSwitch(Network):
             for port in PORTS:
                 command += ["-i", f"{port}@p{port}"]
             command += ["--", "--grpc-server-addr", address, "--cpu-port", str(CPU_PORT)]
+            command += self.options
         else:
             command = [str(TIERCAST), "--device-id", "1", "--grpc", address, *self.options]
             for port in PORTS:
