@@ -217,6 +217,7 @@ Sender::Sender(const SenderSettings& options, const std::vector<SenderPort>& por
     settings.lcore = state.lcores[i];
     settings.queue = static_cast<std::uint16_t>(i / state.sides.size());
     settings.poll = options.poll;
+    settings.quantum = options.quantum;
     settings.sessions.records = options.trace;
     if (!state.own_receiver) {
       settings.receive = [&side](Time now, unsigned limit) {

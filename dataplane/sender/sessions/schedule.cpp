@@ -46,7 +46,7 @@ ScheduleSummary write_schedule(const std::vector<SessionRequest>& requests,
 
   ScheduleSummary summary;
   std::map<SessionTable::Layer, Time> last;
-  std::vector<std::byte> buffer(settings.largest_frame + SessionTable::kSpareBytes);
+  std::vector<std::byte> buffer(settings.largest_frame);
   const Time end = Time::zero() + duration;
   for (Time now = Time::zero(); now < end;) {
     capture.now = now;

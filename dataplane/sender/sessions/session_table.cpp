@@ -174,7 +174,7 @@ void SessionTable::enqueue_released(Layer id) {
   released_[(first_released_ + waiting_++) % released_.size()] = id;
 }
 
-std::optional<SessionTable::Departure> SessionTable::pop_released(Time now) {
+bool SessionTable::pop_released(Time now, Departure& departure) {
   while (waiting_ > 0) {
     const Layer id = released_[first_released_];
     first_released_ = (first_released_ + 1) % released_.size();
@@ -183,50 +183,43 @@ std::optional<SessionTable::Departure> SessionTable::pop_released(Time now) {
     layer.waiting = false;
     if (layer.released == 0) continue;  // the session was stopped in the meantime
     if (--layer.released > 0) enqueue_released(id);
-    return Departure{id, now};
+    departure = {id, now};
+    return true;
   }
-  return std::nullopt;
+  return false;
 }
 
-std::size_t SessionTable::build(Layer id, Time now, std::byte* frame) {
+SessionTable::Frame SessionTable::write(Layer id, Time now, std::byte* frame) {
   now_ = std::max(now_, now);
   LayerState& layer = layers_[id];
   const std::size_t header = layer.headers.header_bytes();
   const std::size_t size = layer.headers.message_bytes();
   std::byte* const message = frame + header;
-  const std::span<const std::byte> filling = pattern();
-  const bool plain = settings_.payload == nullptr && !layer.whole_message;
-  if (prefilled_) {
-    std::memcpy(message, filling.data(), kFreshBytes);
-  } else if (settings_.payload == nullptr) {
-    std::memcpy(message, filling.data(), size);
-  }
+  if (layer.whole_message) std::memcpy(message, pattern().data(), size);
   const std::size_t written = layer.session->driver_->write_data(now_, layer.rank, {message, size});
-  if (written == 0) return 0;
+  if (written == 0) return {};
   layer.generated.add();
   generated_.add();
   after(*layer.session);
-  if (written > kFreshBytes) prefilled_ = false;
-  const std::size_t head = std::min(round_up(written), size);
-  if (settings_.payload != nullptr && !layer.whole_message &&
-      !settings_.payload->fill({message + written, size - written})) {
-    payload_underruns_.add();
-  }
-  // The sum comes last, because bytes written one by one must reach the cache before they can be
-  // read as words.
   layer.headers.write_headers(frame, next_ip_id_++);
-  if (settings_.offload.udp) {
-    // The device reads the whole packet.
-  } else if (plain) {
-    if (layer.tail_from != head) [[unlikely]] {
-      layer.tail_from = static_cast<std::uint16_t>(head);
-      layer.tail_sum = fold(wire::sum_words(message + head, size - head));
-    }
-    layer.headers.write_checksum(frame, wire::sum_words(message, head) + layer.tail_sum);
-  } else {
-    layer.headers.write_checksum(frame, wire::sum_words(message, size));
+  const std::size_t bytes = layer.headers.frame_bytes();
+  if (layer.whole_message) return {bytes, size, 0};
+  if (settings_.payload != nullptr) {
+    if (!settings_.payload->fill({message + written, size - written})) payload_underruns_.add();
+    return {bytes, size, 0};
   }
-  return layer.headers.frame_bytes();
+  const std::size_t changed = prefilled_ ? std::min(changed_, size) : size;
+  if (written < changed) {
+    std::memcpy(message + written, pattern().data() + written, changed - written);
+  } else {
+    changed_ = std::max(changed_, written);
+  }
+  const std::size_t head = std::min(round_up(written), size);
+  if (layer.tail_from != head) [[unlikely]] {
+    layer.tail_from = static_cast<std::uint16_t>(head);
+    layer.tail_sum = fold(wire::sum_words(message + head, size - head));
+  }
+  return {bytes, head, layer.tail_sum};
 }
 
 void SessionTable::dropped(Layer id, bool built) {

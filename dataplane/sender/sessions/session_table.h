@@ -109,8 +109,8 @@ class SessionTable {
     PayloadSource* payload = nullptr;  // null: the pattern
     std::size_t largest_frame = 9018;  // bytes
     bool records = false;              // whether Outlet::record() is wanted
-    // True: buffers passed to build() hold the pattern beyond the first kFreshBytes of their
-    // message, as build() left them. False: build() writes every byte.
+    // True: buffers passed to write() hold the pattern in their message, except for what write()
+    // changed. False: write() writes every byte.
     bool prefilled = false;
   };
 
@@ -119,9 +119,12 @@ class SessionTable {
     Layer layer;
     Time due;
   };
-  static constexpr std::size_t kFreshBytes = 64;
-  // Room that a buffer needs besides the frame.
-  static constexpr std::size_t kSpareBytes = kFreshBytes;
+  // A frame that write() has begun.
+  struct Frame {
+    std::size_t bytes = 0;  // its length; 0: the core has nothing to send
+    std::size_t unsummed = 0;  // first bytes of the message that `sum` does not cover
+    std::uint64_t sum = 0;     // of the other bytes of the message
+  };
 
   SessionTable(const Settings& settings, Outlet& outlet);
 
@@ -134,14 +137,21 @@ class SessionTable {
   // Packets that a window released come first, one per layer in turn.
   std::optional<Departure> pop(Time now) { return pop(now, now); }
   std::optional<Departure> pop(Time now, Time until) {
-    if (waiting_ > 0) [[unlikely]]
-      return pop_released(now);
-    if (const auto departure = pacer_.pop(now, until)) {
-      return Departure{departure->layer, departure->due};
-    }
-    return std::nullopt;
+    Departure departure;
+    if (!pop(now, until, departure)) return std::nullopt;
+    return departure;
   }
-  // Prefetches what build() will need, in two steps, because the second step reads what the first
+  // The same into `departure`. False if there is none.
+  bool pop(Time now, Time until, Departure& departure) {
+    if (waiting_ > 0) [[unlikely]]
+      return pop_released(now, departure);
+    const auto next = pacer_.pop(now, until);
+    if (!next) return false;
+    departure.layer = next->layer;
+    departure.due = next->due;
+    return true;
+  }
+  // Prefetches what write() will need, in two steps, because the second step reads what the first
   // one fetched.
   void prefetch(Layer layer) const {
     const auto* const state = reinterpret_cast<const std::byte*>(&layers_[layer]);
@@ -152,10 +162,23 @@ class SessionTable {
     __builtin_prefetch(layers_[layer].core, 1);
     __builtin_prefetch(&layers_[layer].session->timer_);
   }
-  // Builds the packet of a departure, with headers for the time `now`. Returns the frame's length
-  // in bytes; 0: the core has nothing to send. The caller then reports the packet's fate by sent()
-  // or dropped().
-  std::size_t build(Layer layer, Time now, std::byte* frame);
+  // Builds the packet of a departure, with headers for the time `now`, in two steps: write() all but
+  // the checksum of UDP, then finish(). Both for one frame after the other would wait: what was
+  // written byte by byte must reach the cache before it can be summed by words. So a burst is first
+  // written, then finished. The caller then reports the packet's fate by sent() or dropped().
+  Frame write(Layer layer, Time now, std::byte* frame);
+  void finish(Layer layer, const Frame& written, std::byte* frame) const {
+    if (settings_.offload.udp) return;
+    const FrameTemplate& headers = layers_[layer].headers;
+    headers.write_checksum(
+        frame, wire::sum_words(frame + headers.header_bytes(), written.unsummed) + written.sum);
+  }
+  // Both steps. Returns the frame's length in bytes.
+  std::size_t build(Layer layer, Time now, std::byte* frame) {
+    const Frame written = write(layer, now, frame);
+    if (written.bytes > 0) finish(layer, written, frame);
+    return written.bytes;
+  }
   std::size_t header_bytes() const { return header_bytes_; }
   void sent(Layer layer) {
     layers_[layer].sent.add();
@@ -206,7 +229,7 @@ class SessionTable {
 
   void begin(Session& session);
   void enqueue_released(Layer layer);
-  std::optional<Departure> pop_released(Time now);
+  bool pop_released(Time now, Departure& departure);
   void after(Session& session);
   void control(const Session& session, Destination to, std::span<const std::byte> message);
 
@@ -223,6 +246,8 @@ class SessionTable {
   std::uint16_t next_ip_id_ = 0;
   std::size_t header_bytes_;
   bool prefilled_;
+  // If prefilled_: the first bytes of a buffer's message that may differ from the pattern.
+  std::size_t changed_ = 0;
   Counter generated_, sent_, sent_bytes_, dropped_, feedback_delivered_, feedback_refused_,
       feedback_late_, payload_underruns_;
   std::atomic<std::uint64_t> given_up_{0};

@@ -44,10 +44,10 @@ Worker::Worker(const Settings& settings, Port& port)
       table_(settings.sessions, *this),
       wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (wakeup_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-  const std::size_t frame = settings.sessions.largest_frame + SessionTable::kSpareBytes;
+  const std::size_t frame = settings.sessions.largest_frame;
   pool_ = port.make_pool("worker-" + std::to_string(settings.lcore),
                          frame > 4096 ? kJumboBuffers : kFrameBuffers, frame);
-  // Set up every buffer as build() expects it.
+  // Set up every buffer as SessionTable::write() expects it.
   const std::size_t header = table_.header_bytes();
   std::vector<rte_mbuf*> all;
   while (rte_mbuf* const mbuf = rte_pktmbuf_alloc(pool_)) {
@@ -123,7 +123,7 @@ void Worker::flush() {
 // There is nothing to prepare: wait for a departure that is near, otherwise use the time.
 Time Worker::rest(Time now) {
   if (first_built_ != end_built_) {
-    const Time due = built_[first_built_ % kBuilt].due - early_;
+    const Time due = leaving() - early_;
     if (due < now + kSpareTime) {
       do {
         now = clock_.now();
@@ -143,65 +143,104 @@ Time Worker::rest(Time now) {
 
 void Worker::plan(Time now) {
   const Time leaving = now + early_;
-  while (end_planned_ - first_planned_ < kPlanned) {
-    const auto departure = table_.pop(leaving, leaving + kPlanAhead);
-    if (!departure) return;
-    table_.prefetch(departure->layer);
-    planned_[end_planned_++ % kPlanned] = *departure;
+  const unsigned end = first_planned_ + kPlanned;
+  unsigned next = end_planned_;
+  for (; next != end; ++next) {
+    SessionTable::Departure& planned = planned_[next % kPlanned];
+    if (!table_.pop(leaving, leaving + settings_.quantum + kPlanAhead, planned)) break;
+    table_.prefetch(planned.layer);
   }
+  end_planned_ = next;
 }
 
-// Builds one packet, or a batch if the backlog is long.
+// Builds what belongs to one burst, or a batch if the backlog is long.
 void Worker::build(Time now) {
+  const unsigned waiting = end_planned_ - first_planned_;
+  if (waiting == 0) return;
   const Time leaving = now + early_;
-  while (first_planned_ != end_planned_ && end_built_ - first_built_ < kBuilt) {
-    const Time due = planned_[first_planned_ % kPlanned].due;
-    if (end_planned_ - first_planned_ > kPrefetch) {
-      table_.prefetch_session(planned_[(first_planned_ + kPrefetch) % kPlanned].layer);
-    }
-    if (due > leaving + kBuildAhead) break;
-    build_first(now);
-    if (due > leaving || end_planned_ - first_planned_ < kBacklog) break;
-  }
-}
+  const Time first = planned_[first_planned_ % kPlanned].due;
+  if (first > leaving + kBuildAhead) return;
+  Time last = first + settings_.quantum;
+  if (waiting >= kBacklog) last = std::max(last, leaving);
+  const unsigned most = std::min(waiting, kBuilt - (end_built_ - first_built_));
+  unsigned count = 0;
+  while (count < most && planned_[(first_planned_ + count) % kPlanned].due <= last) ++count;
 
-void Worker::build_first(Time now) {
-  const SessionTable::Departure departure = planned_[first_planned_++ % kPlanned];
-  rte_mbuf* const mbuf = rte_pktmbuf_alloc(pool_);
-  if (mbuf == nullptr) {
-    table_.dropped(departure.layer, false);
-    return;
-  }
-  const Time stamp = std::max(departure.due, now);
-  const std::size_t bytes =
-      table_.build(departure.layer, stamp, rte_pktmbuf_mtod(mbuf, std::byte*));
-  if (bytes == 0) {
-    rte_pktmbuf_free(mbuf);
-    return;
-  }
-  mbuf->data_len = static_cast<std::uint16_t>(bytes);
-  mbuf->pkt_len = static_cast<std::uint32_t>(bytes);
+  std::array<rte_mbuf*, kBuilt> buffers;
+  std::array<SessionTable::Frame, kBuilt> frames;
+  const unsigned allocated = allocate(std::span(buffers).first(count));
   const ChecksumOffload& offload = settings_.sessions.offload;
-  if (offload.ipv4 || offload.udp) {
-    // 14 or 18; the field has 7 bits.
-    mbuf->l2_len = (table_.header_bytes() - wire::kIpv4Bytes - wire::kUdpBytes) & 0x7f;
-    mbuf->l3_len = wire::kIpv4Bytes;
-    mbuf->ol_flags |= RTE_MBUF_F_TX_IPV4 | (offload.ipv4 ? RTE_MBUF_F_TX_IP_CKSUM : 0) |
-                      (offload.udp ? RTE_MBUF_F_TX_UDP_CKSUM : 0);
+  const std::uint64_t flags = offload.ipv4 || offload.udp
+      ? RTE_MBUF_F_TX_IPV4 | (offload.ipv4 ? RTE_MBUF_F_TX_IP_CKSUM : 0) |
+                (offload.udp ? RTE_MBUF_F_TX_UDP_CKSUM : 0) : 0;
+  unsigned built = end_built_;
+  for (unsigned i = 0; i < count; ++i) {
+    const unsigned at = first_planned_ + i;
+    if (waiting - i > kPrefetch) {
+      table_.prefetch_session(planned_[(at + kPrefetch) % kPlanned].layer);
+    }
+    const SessionTable::Departure& departure = planned_[at % kPlanned];
+    if (i >= allocated) {
+      table_.dropped(departure.layer, false);
+      continue;
+    }
+    rte_mbuf* const mbuf = buffers[i];
+    const SessionTable::Frame frame = table_.write(departure.layer, std::max(departure.due, now),
+                                                   rte_pktmbuf_mtod(mbuf, std::byte*));
+    if (frame.bytes == 0) {
+      rte_pktmbuf_free(mbuf);
+      continue;
+    }
+    mbuf->data_len = static_cast<std::uint16_t>(frame.bytes);
+    mbuf->pkt_len = static_cast<std::uint32_t>(frame.bytes);
+    if (flags != 0) {
+      // 14 or 18; the field has 7 bits.
+      mbuf->l2_len = (table_.header_bytes() - wire::kIpv4Bytes - wire::kUdpBytes) & 0x7f;
+      mbuf->l3_len = wire::kIpv4Bytes;
+      mbuf->ol_flags |= flags;
+    }
+    if (timestamp_.on()) timestamp_.mark(mbuf, departure.due);
+    packets_[built % kBuilt] = mbuf;
+    frames[built % kBuilt] = frame;
+    built_[built % kBuilt] = departure;
+    ++built;
   }
-  if (timestamp_.on()) timestamp_.mark(mbuf, departure.due);
-  packets_[end_built_ % kBuilt] = mbuf;
-  built_[end_built_ % kBuilt] = departure;
-  ++end_built_;
+  for (unsigned i = end_built_; i != built; ++i) {
+    table_.finish(built_[i % kBuilt].layer, frames[i % kBuilt],
+                  rte_pktmbuf_mtod(packets_[i % kBuilt], std::byte*));
+  }
+  first_planned_ += count;
+  end_built_ = built;
 }
 
-// Hands over what is due in one burst, or two where the ring wraps.
+// Returns how many of the buffers, from the first on, there were.
+unsigned Worker::allocate(std::span<rte_mbuf*> buffers) {
+  const auto wanted = static_cast<unsigned>(buffers.size());
+  if (rte_pktmbuf_alloc_bulk(pool_, buffers.data(), wanted) == 0) return wanted;
+  unsigned count = 0;
+  while (count < wanted && (buffers[count] = rte_pktmbuf_alloc(pool_)) != nullptr) ++count;
+  return count;
+}
+
+Time Worker::leaving() const {
+  const Time first = built_[first_built_ % kBuilt].due;
+  Time last = first;
+  for (unsigned i = first_built_ + 1; i != end_built_; ++i) {
+    const Time due = built_[i % kBuilt].due;
+    if (due > first + settings_.quantum) break;
+    last = std::max(last, due);
+  }
+  return last;
+}
+
+// Hands over all that is due, in one driver call or two where the ring wraps, once the first burst
+// is complete.
 void Worker::hand_over(Time now) {
+  if (first_built_ == end_built_ || leaving() > now + early_) return;
   const unsigned first = first_built_ % kBuilt;
   const unsigned most = std::min(end_built_ - first_built_, kBuilt - first);
   unsigned count = 0;
   while (count < most && built_[first + count].due <= now + early_) ++count;
-  if (count == 0) return;
   unsigned sent = 0;
   if (link_up_.load(std::memory_order_relaxed)) {
     sent = port_.transmit_burst(settings_.queue, &packets_[first], count);
@@ -265,7 +304,7 @@ bool Worker::take_feedback() {
 
 // Of the next packet, whether it is built or not.
 Time Worker::next_departure() const {
-  if (first_built_ != end_built_) return built_[first_built_ % kBuilt].due - early_;
+  if (first_built_ != end_built_) return leaving() - early_;
   if (first_planned_ != end_planned_) return planned_[first_planned_ % kPlanned].due - early_;
   return table_.next_departure();
 }

@@ -84,6 +84,9 @@ class Worker final : private Outlet {
  public:
   struct Settings {
     SessionTable::Settings sessions;
+    // What is due within this time of a burst's first packet belongs to the burst, which leaves
+    // when its last packet is due.
+    Duration quantum;
     unsigned lcore = 0;       // names its pool of buffers
     std::uint16_t queue = 0;  // transmit queue
     bool poll = false;
@@ -118,8 +121,8 @@ class Worker final : private Outlet {
   // On its way to the device, a departure goes through two stages: planned, while its layer's state
   // comes into the cache, and built, in a buffer. Both rings are short, because a session that
   // stops still sends what they hold.
-  static constexpr unsigned kPlanned = 32;
-  static constexpr unsigned kBuilt = 32;
+  static constexpr unsigned kPlanned = 16;
+  static constexpr unsigned kBuilt = 16;
   static constexpr Duration kPlanAhead = Duration::nanoseconds(2000);
   static constexpr Duration kBuildAhead = Duration::nanoseconds(1000);
   static constexpr unsigned kBacklog = 8;   // overdue departures from which a batch pays off
@@ -143,7 +146,10 @@ class Worker final : private Outlet {
   void hand_over(Time now);
   void plan(Time now);
   void build(Time now);
-  void build_first(Time now);
+  unsigned allocate(std::span<rte_mbuf*> buffers);
+  // When the burst that comes first is complete: the due time of its last packet. At least one
+  // packet must be built.
+  Time leaving() const;
   Time next_departure() const;
   void flush();           // hands over what is in the stages, each packet when it is due
   bool chores(Time now);  // a little of everything else; false if there was nothing to do
