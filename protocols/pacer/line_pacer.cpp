@@ -29,7 +29,11 @@ void LinePacer::set_rate(Time now, Layer layer, Rate rate, std::uint32_t packet_
   if (!(bytes_per_second > 0)) {
     if (entry.interval_ns > 0) {
       wheel_.remove(layer);
-      owe(entry, std::max(late_ns(), 0.0) + entry.debt_ns, 0);
+      // An extra packet that has not left is still owed, and comes half an interval early.
+      const double early = entry.extra ? static_cast<double>(entry.interval_ns / 2) : 0;
+      if (entry.extra) entry.owed += 1;
+      lose(entry, std::max(late_ns() - early, 0.0));
+      give_up(entry, entry.owed);
       entry.interval_ns = 0;
       --running_;
     }
@@ -41,12 +45,12 @@ void LinePacer::set_rate(Time now, Layer layer, Rate rate, std::uint32_t packet_
   const auto interval_fraction =
       static_cast<std::uint32_t>((interval - static_cast<double>(interval_ns)) * kUnit);
   if (entry.interval_ns > 0) {
-    const double scale = interval / entry.interval();  // keeps the debt the same in packets
-    const double wait = std::max(-late_ns(), 0.0) * scale;
-    const double owed = (std::max(late_ns(), 0.0) + entry.debt_ns) * scale;
+    const double late = late_ns();
+    const double wait = std::max(-late, 0.0) * (interval / entry.interval());
+    lose(entry, std::max(late, 0.0));
     entry.interval_ns = interval_ns;
     entry.interval_fraction = interval_fraction;
-    if (owed > 0) owe(entry, owed, static_cast<double>(kMaxDebt.ns()));
+    lose(entry, 0);
     const double whole = std::floor(wait);
     wheel_.remove(layer);
     entry.due_fraction = static_cast<std::uint32_t>((wait - whole) * kUnit);
@@ -62,28 +66,20 @@ void LinePacer::set_rate(Time now, Layer layer, Rate rate, std::uint32_t packet_
   entry.interval_ns = interval_ns;
   entry.interval_fraction = interval_fraction;
   entry.in_backlog = false;
-  entry.debt_ns = 0;
+  entry.extra = false;
   ++running_;
   wheel_.insert(now.ns(), layer, due_ns);
 }
 
-std::int64_t LinePacer::restart(Entry& entry, Time now, std::int64_t due_ns) {
-  const std::int64_t next_ns = now.ns() + entry.interval_ns;
-  const double fraction =
-      (static_cast<double>(entry.interval_fraction) - entry.due_fraction) / kUnit;
-  owe(entry, static_cast<double>(next_ns - due_ns) + fraction + entry.debt_ns,
-      static_cast<double>(kMaxDebt.ns()));
-  entry.due_fraction = entry.interval_fraction;
-  entry.in_backlog = false;
-  return next_ns;
-}
-
-void LinePacer::owe(Entry& entry, double lost_ns, double max_debt_ns) {
-  entry.debt_ns = static_cast<std::uint32_t>(std::min(lost_ns, max_debt_ns));
-  const double packets = entry.left_out + (lost_ns - entry.debt_ns) / entry.interval();
-  const auto whole = static_cast<std::uint64_t>(packets);
-  given_up_ += whole;
-  entry.left_out = packets - static_cast<double>(whole);
+std::int64_t LinePacer::catch_up(Entry& entry, Time now, std::int64_t next_ns) {
+  entry.extra_share +=
+      static_cast<float>(std::min(entry.owed * kCatchUp + 1 / entry.interval(), kMostCatchUp));
+  const std::int64_t between_ns = next_ns - entry.interval_ns / 2;
+  if (entry.extra_share < 1 || between_ns <= now.ns()) return next_ns;
+  entry.extra_share = 0;
+  entry.owed -= 1;
+  entry.extra = true;
+  return between_ns;
 }
 
 }  // namespace tiercast

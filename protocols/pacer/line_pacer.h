@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "protocols/base/units.h"
 #include "protocols/pacer/timing_wheel.h"
@@ -42,46 +43,42 @@ class LinePacer {
   // order is by due time. Layers with equal due times, and layers already overdue when they are
   // scheduled, take turns. After a stall a layer sends two packets back to back (PROTOCOLS 0.4),
   // then its schedule restarts one interval after `now`. At most kMaxDebt of the lost time is made
-  // good, by intervals that are at most a quarter shorter. So a rate with intervals of nanoseconds
-  // is kept although the machine takes microseconds away.
+  // good, by an extra packet now and then, in the middle of an interval. So a rate with intervals of
+  // nanoseconds is kept although the machine takes microseconds away.
   std::optional<Departure> pop(Time now) { return pop(now, now); }
 
   // The same for a caller that prepares packets ahead: returns one that is due by `until`. It is
   // taken to leave at the first poll (a call with another `now`) at or after its due time. A layer
   // has only one such packet at a time: nothing further of it is returned until that one is due.
   std::optional<Departure> pop(Time now, Time until) {
+    Departure departure;
+    if (pop(now, until, std::span(&departure, 1)) == 0) return std::nullopt;
+    return departure;
+  }
+
+  // The same for as many as `departures` has room for. Returns how many it wrote.
+  std::size_t pop(Time now, Time until, std::span<Departure> departures) {
     if (now.ns() != poll_ns_) {
       poll_before_ns_ = poll_ns_;
       poll_ns_ = now.ns();
     }
-    const Layer layer = wheel_.first(until.ns());
-    if (layer == kNone) return std::nullopt;
-    Entry& entry = wheel_[layer];
-    const std::int64_t due_ns = entry.due_ns;
-    if (due_ns > now.ns() && entry.last_ns > now.ns()) return std::nullopt;
-    const std::uint64_t fraction = std::uint64_t{entry.due_fraction} + entry.interval_fraction;
-    std::int64_t next_ns = due_ns + entry.interval_ns + static_cast<std::int64_t>(fraction >> 32);
-    entry.due_fraction = static_cast<std::uint32_t>(fraction);
-    if (next_ns > now.ns()) {
-      entry.in_backlog = false;
-      if (entry.debt_ns > 0) [[unlikely]] {
-        const auto step = static_cast<std::uint32_t>(
-            std::min({std::int64_t{entry.debt_ns / kCatchUpPackets + 1},
-                      entry.interval_ns / kCatchUpShare, next_ns - now.ns() - 1}));
-        entry.debt_ns -= step;
-        next_ns -= step;
-      }
-    } else if (entry.in_backlog || entry.last_ns > poll_before_ns_) {
-      next_ns = restart(entry, now, next_ns);  // the previous one leaves now, or left late as well
-    } else {
-      entry.in_backlog = true;
+    std::size_t count = 0;
+    while (count < departures.size()) {
+      const Layer layer = wheel_.first(until.ns());
+      if (layer == kNone) break;
+      Entry& entry = wheel_[layer];
+      const std::int64_t due_ns = entry.due_ns;
+      if (due_ns > now.ns() && entry.last_ns > now.ns()) break;
+      wheel_.prefetch_next(layer);
+      const std::int64_t next_ns = next_due(entry, now);
+      entry.last_ns = std::max(now.ns(), due_ns);
+      wheel_.reschedule_first(now.ns(), layer, next_ns);
+      departures[count].layer = layer;
+      departures[count].due = Time::nanoseconds(due_ns);
+      ++count;
     }
-    entry.last_ns = std::max(now.ns(), due_ns);
-    wheel_.prefetch_next(layer);
-    wheel_.remove(layer);
-    wheel_.insert(now.ns(), layer, next_ns);
-    wheel_.prepare(2);
-    return Departure{layer, Time::nanoseconds(due_ns)};
+    wheel_.prepare(static_cast<unsigned>(2 * count));
+    return count;
   }
 
   // To be called when there is time to spare: moves far entries of the wheel nearer.
@@ -104,25 +101,62 @@ class LinePacer {
     std::int64_t interval_ns = 0;         // 0: stopped
     std::int64_t last_ns = INT64_MIN;     // time of the last departure
     std::uint32_t interval_fraction = 0;  // 2^-32 ns
-    std::uint32_t debt_ns = 0;            // time lost in stalls that is still to be made good
+    float extra_share = 0;                // of the next extra packet, 0 .. 1: what has come together
+    double owed = 0;          // packets lost in stalls, neither made good nor given up
     bool in_backlog = false;  // after its last departure, the next one was overdue already
-    double left_out = 0;      // part of a packet, 0 .. 1, not yet counted in given_up
+    bool extra = false;       // what is due next is an extra packet
 
     double interval() const { return static_cast<double>(interval_ns) + interval_fraction / kUnit; }
   };
   static_assert(sizeof(Entry) == 64, "one cache line");
 
   static constexpr double kUnit = 4294967296.0;  // 2^32: scale of the fractions
-  // The part of the debt that one interval makes good, limited to a quarter of the interval. Spread
-  // like this, short stalls, which are frequent, hardly show in the gaps.
-  static constexpr std::uint32_t kCatchUpPackets = 4096;
-  static constexpr std::int64_t kCatchUpShare = 4;
+  // Each departure of a layer that is owed packets adds this part of them to the next extra packet,
+  // and a nanosecond's worth, at most a quarter of a packet in all. So short stalls, which are
+  // frequent, disturb few gaps.
+  static constexpr double kCatchUp = 1.0 / 4096;
+  static constexpr double kMostCatchUp = 0.25;
 
-  // For a layer that is overdue again: its next due time.
-  std::int64_t restart(Entry& entry, Time now, std::int64_t due_ns);
-  // Of lost_ns lost in all, up to max_debt_ns becomes the debt to make good; the rest counts as
-  // given up.
-  void owe(Entry& entry, double lost_ns, double max_debt_ns);
+  // For a layer that departs: its next due time.
+  std::int64_t next_due(Entry& entry, Time now) {
+    std::int64_t next_ns = entry.due_ns;
+    if (entry.extra) [[unlikely]] {
+      entry.extra = false;
+      next_ns += entry.interval_ns / 2;
+    } else {
+      const std::uint64_t fraction = std::uint64_t{entry.due_fraction} + entry.interval_fraction;
+      entry.due_fraction = static_cast<std::uint32_t>(fraction);
+      next_ns += entry.interval_ns + static_cast<std::int64_t>(fraction >> 32);
+    }
+    if (next_ns > now.ns()) {
+      entry.in_backlog = false;
+      return entry.owed < 1 ? next_ns : catch_up(entry, now, next_ns);
+    }
+    if (!entry.in_backlog && entry.last_ns <= poll_before_ns_) {
+      entry.in_backlog = true;
+      return next_ns;
+    }
+    // The previous one leaves now, or left late as well: the schedule starts again.
+    entry.in_backlog = false;
+    const std::int64_t restarted_ns = now.ns() + entry.interval_ns;
+    lose(entry, static_cast<double>(restarted_ns - next_ns));
+    return restarted_ns;
+  }
+  // The same for one that is owed packets and would depart next at `next_ns`, after `now`.
+  std::int64_t catch_up(Entry& entry, Time now, std::int64_t next_ns);
+  // The layer falls behind by `ns`. What it is owed in all counts as given up as far as it exceeds
+  // kMaxDebt, in whole packets.
+  void lose(Entry& entry, double ns) {
+    const double per_ns = 1 / entry.interval();
+    entry.owed += ns * per_ns;
+    const double excess = entry.owed - kMaxDebt.ns() * per_ns;
+    if (excess >= 1) give_up(entry, excess);
+  }
+  void give_up(Entry& entry, double packets) {
+    const auto whole = static_cast<std::int64_t>(packets);
+    given_up_ += static_cast<std::uint64_t>(whole);
+    entry.owed -= static_cast<double>(whole);
+  }
 
   TimingWheel<Entry> wheel_;
   std::int64_t poll_ns_ = INT64_MIN;         // time of the last call

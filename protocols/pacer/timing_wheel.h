@@ -64,23 +64,47 @@ class TimingWheel {
   // earlier one finds fewer entries and does no other harm.
   Index first(std::int64_t now_ns) {
     if (count_ == 0) return kNone;
-    const std::uint64_t horizon = tick_of(now_ns);
-    for (;;) {
-      const std::uint64_t tick = first_tick();
-      if (tick != kNoTick && tick >> kRatioBits < ready_[0]) {
-        if (tick > horizon) {
-          current_ = std::max(current_, horizon);
-          return kNone;
-        }
-        current_ = tick;
-        const Index head = slots_[tick & kMask].head;
-        return entries_[head].due_ns <= now_ns ? head : kNone;
-      }
-      if (ready_[0] > horizon >> kRatioBits) {
-        current_ = std::max(current_, horizon);
-        return kNone;
-      }
-      pull(0, horizon >> kRatioBits);
+    const Index waiting = slots_[current_ & kMask].head;
+    if (waiting != kNone && current_ >> kRatioBits < ready_[0]) {
+      return entries_[waiting].due_ns <= now_ns ? waiting : kNone;
+    }
+    return search(now_ns);
+  }
+
+  // Reschedules `index`, which first() has just returned. Like remove() and insert().
+  void reschedule_first(std::int64_t now_ns, Index index, std::int64_t due_ns) {
+    Entry& entry = entries_[index];
+    entry.due_ns = due_ns;
+    Slot& from = slots_[entry.slot];
+    from.head = entry.next;
+    if (from.head != kNone) {
+      entries_[from.head].previous = kNone;
+    } else {
+      from.tail = kNone;
+      clear(0, entry.slot);
+    }
+    const std::uint64_t tick = tick_of(due_ns);
+    if (tick >> kRatioBits > ready_[0] || tick < current_) [[unlikely]] {
+      --counts_[0];
+      place(index, now_ns);
+      return;
+    }
+    const auto at = static_cast<std::uint32_t>(tick & kMask);
+    Slot& to = slots_[at];
+    if (to.tail == kNone) {
+      to.head = to.tail = index;
+      entry.slot = at;
+      entry.next = entry.previous = kNone;
+      set(0, at);
+    } else if (entries_[to.tail].due_ns <= due_ns) {
+      entry.slot = at;
+      entry.next = kNone;
+      entry.previous = to.tail;
+      entries_[to.tail].next = index;
+      to.tail = index;
+    } else {
+      --counts_[0];
+      place(index, now_ns);
     }
   }
 
@@ -161,6 +185,28 @@ class TimingWheel {
     std::array<std::uint64_t, kSlots / 64> words{};
   };
 
+  // first() if nothing is left in the slot of current_.
+  Index search(std::int64_t now_ns) {
+    const std::uint64_t horizon = tick_of(now_ns);
+    for (;;) {
+      const std::uint64_t tick = first_tick();
+      if (tick != kNoTick && tick >> kRatioBits < ready_[0]) {
+        if (tick > horizon) {
+          current_ = std::max(current_, horizon);
+          return kNone;
+        }
+        current_ = tick;
+        const Index head = slots_[tick & kMask].head;
+        return entries_[head].due_ns <= now_ns ? head : kNone;
+      }
+      if (ready_[0] > horizon >> kRatioBits) {
+        current_ = std::max(current_, horizon);
+        return kNone;
+      }
+      pull(0, horizon >> kRatioBits);
+    }
+  }
+
   static std::uint64_t tick_of(std::int64_t ns) {
     return static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0)) >> kTickShift;
   }
@@ -199,8 +245,7 @@ class TimingWheel {
     if (slot.head == kNone) {
       slot.head = slot.tail = index;
       entry.next = entry.previous = kNone;
-      occupied_[level].words[at / 64] |= 1ull << at % 64;
-      occupied_[level].summary[at / 4096] |= 1ull << at / 64 % 64;
+      set(level, at);
       return;
     }
     Index before = slot.tail;
@@ -225,13 +270,19 @@ class TimingWheel {
     Slot& slot = slots_[entry.slot];
     (entry.previous == kNone ? slot.head : entries_[entry.previous].next) = entry.next;
     (entry.next == kNone ? slot.tail : entries_[entry.next].previous) = entry.previous;
-    if (slot.head == kNone) {
-      Occupied& occupied = occupied_[level];
-      occupied.words[at / 64] &= ~(1ull << at % 64);
-      if (occupied.words[at / 64] == 0) occupied.summary[at / 4096] &= ~(1ull << at / 64 % 64);
-    }
+    if (slot.head == kNone) clear(level, at);
     --counts_[level];
     entry.slot = kNone;
+  }
+
+  void set(unsigned level, std::uint32_t at) {
+    occupied_[level].words[at / 64] |= 1ull << at % 64;
+    occupied_[level].summary[at / 4096] |= 1ull << at / 64 % 64;
+  }
+  void clear(unsigned level, std::uint32_t at) {
+    Occupied& occupied = occupied_[level];
+    occupied.words[at / 64] &= ~(1ull << at % 64);
+    if (occupied.words[at / 64] == 0) occupied.summary[at / 4096] &= ~(1ull << at / 64 % 64);
   }
 
   // Slots from `at` to the first occupied one, wrapping around. The level must hold an entry.

@@ -174,8 +174,9 @@ void SessionTable::enqueue_released(Layer id) {
   released_[(first_released_ + waiting_++) % released_.size()] = id;
 }
 
-bool SessionTable::pop_released(Time now, Departure& departure) {
-  while (waiting_ > 0) {
+std::size_t SessionTable::pop_released(Time now, std::span<Departure> departures) {
+  std::size_t count = 0;
+  while (waiting_ > 0 && count < departures.size()) {
     const Layer id = released_[first_released_];
     first_released_ = (first_released_ + 1) % released_.size();
     --waiting_;
@@ -183,10 +184,9 @@ bool SessionTable::pop_released(Time now, Departure& departure) {
     layer.waiting = false;
     if (layer.released == 0) continue;  // the session was stopped in the meantime
     if (--layer.released > 0) enqueue_released(id);
-    departure = {id, now};
-    return true;
+    departures[count++] = {id, now};
   }
-  return false;
+  return count;
 }
 
 SessionTable::Frame SessionTable::write(Layer id, Time now, std::byte* frame) {

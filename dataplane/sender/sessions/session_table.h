@@ -115,10 +115,7 @@ class SessionTable {
   };
 
   using Layer = std::uint32_t;  // slot * kMaxLayers + rank
-  struct Departure {
-    Layer layer;
-    Time due;
-  };
+  using Departure = LinePacer::Departure;
   // A frame that write() has begun.
   struct Frame {
     std::size_t bytes = 0;  // its length; 0: the core has nothing to send
@@ -133,23 +130,16 @@ class SessionTable {
   void set_membership(Time now, Session& session, int top_rank);
   void stop(Time now, Session& session);
 
-  // The next packet that is due at `now`, or by `until` if the caller prepares packets ahead.
-  // Packets that a window released come first, one per layer in turn.
-  std::optional<Departure> pop(Time now) { return pop(now, now); }
-  std::optional<Departure> pop(Time now, Time until) {
-    Departure departure;
-    if (!pop(now, until, departure)) return std::nullopt;
-    return departure;
+  // The next packets that are due at `now`, or by `until` if the caller prepares packets ahead; as
+  // many as `departures` has room for. Returns their number. Packets that a window released come
+  // first, one per layer in turn.
+  std::size_t pop(Time now, Time until, std::span<Departure> departures) {
+    return waiting_ > 0 ? pop_released(now, departures) : pacer_.pop(now, until, departures);
   }
-  // The same into `departure`. False if there is none.
-  bool pop(Time now, Time until, Departure& departure) {
-    if (waiting_ > 0) [[unlikely]]
-      return pop_released(now, departure);
-    const auto next = pacer_.pop(now, until);
-    if (!next) return false;
-    departure.layer = next->layer;
-    departure.due = next->due;
-    return true;
+  std::optional<Departure> pop(Time now) {
+    Departure departure;
+    if (pop(now, now, {&departure, 1}) == 0) return std::nullopt;
+    return departure;
   }
   // Prefetches what write() will need, in two steps, because the second step reads what the first
   // one fetched.
@@ -229,7 +219,7 @@ class SessionTable {
 
   void begin(Session& session);
   void enqueue_released(Layer layer);
-  bool pop_released(Time now, Departure& departure);
+  std::size_t pop_released(Time now, std::span<Departure> departures);
   void after(Session& session);
   void control(const Session& session, Destination to, std::span<const std::byte> message);
 

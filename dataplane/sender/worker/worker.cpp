@@ -143,14 +143,17 @@ Time Worker::rest(Time now) {
 
 void Worker::plan(Time now) {
   const Time leaving = now + early_;
-  const unsigned end = first_planned_ + kPlanned;
-  unsigned next = end_planned_;
-  for (; next != end; ++next) {
-    SessionTable::Departure& planned = planned_[next % kPlanned];
-    if (!table_.pop(leaving, leaving + settings_.quantum + kPlanAhead, planned)) break;
-    table_.prefetch(planned.layer);
+  const Time until = leaving + settings_.quantum + kPlanAhead;
+  std::size_t room = kPlanned - (end_planned_ - first_planned_);
+  while (room > 0) {
+    const unsigned at = end_planned_ % kPlanned;
+    const auto free = std::span(planned_).subspan(at, std::min<std::size_t>(room, kPlanned - at));
+    const std::size_t count = table_.pop(leaving, until, free);
+    for (const SessionTable::Departure& planned : free.first(count)) table_.prefetch(planned.layer);
+    end_planned_ += static_cast<unsigned>(count);
+    room -= count;
+    if (count < free.size()) return;
   }
-  end_planned_ = next;
 }
 
 // Builds what belongs to one burst, or a batch if the backlog is long.

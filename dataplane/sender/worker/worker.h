@@ -121,8 +121,8 @@ class Worker final : private Outlet {
   // On its way to the device, a departure goes through two stages: planned, while its layer's state
   // comes into the cache, and built, in a buffer. Both rings are short, because a session that
   // stops still sends what they hold.
-  static constexpr unsigned kPlanned = 16;
-  static constexpr unsigned kBuilt = 16;
+  static constexpr unsigned kPlanned = 32;
+  static constexpr unsigned kBuilt = Port::kBurst;
   static constexpr Duration kPlanAhead = Duration::nanoseconds(2000);
   static constexpr Duration kBuildAhead = Duration::nanoseconds(1000);
   static constexpr unsigned kBacklog = 8;   // overdue departures from which a batch pays off
