@@ -74,6 +74,12 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
       ->check(CLI::ExistingFile);
   app.add_option("--gateway", gateway_texts,
                  "IPv4 address of that next hop; ARP finds its MAC address");
+  std::string quantum_text;
+  app.add_option(
+         "--quantum", quantum_text,
+         "packets that are due within this time of each other leave together, when the last "
+         "of them is due; up to 10us; 0s: each by itself [100ns]")
+      ->type_name("TIME");
   app.add_flag("--poll", poll, "never sleep between departures: for NICs and benchmarks");
   app.add_option(
          "--sessions", sessions,
@@ -127,6 +133,16 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
       ramp = parse_duration(ramp_text);
     } catch (const ConfigError& error) {
       throw ConfigError(std::string("--ramp: ") + error.what());
+    }
+  }
+  if (!quantum_text.empty()) {
+    try {
+      quantum = parse_duration(quantum_text);
+    } catch (const ConfigError& error) {
+      throw ConfigError(std::string("--quantum: ") + error.what());
+    }
+    if (quantum > kMaxQuantum) {
+      throw ConfigError("--quantum: " + quantum_text + " is too long: valid 0s to 10us");
     }
   }
   if (many() && !agent.lab.empty()) {

@@ -23,7 +23,9 @@ struct SenderOptions {
   std::vector<std::uint32_t> gateways;  // to be resolved by ARP; none: gateway_macs are given
   std::string input;  // file that a reliable scheme transfers; "": an endless stream
 
-  bool poll = false;               // never sleeps
+  static constexpr Duration kMaxQuantum = Duration::microseconds(10);
+  Duration quantum = Duration::nanoseconds(100);  // see Worker::Settings
+  bool poll = false;                              // never sleeps
   std::string sessions;            // file with a SessionList; "": only the session of `agent`
   std::uint32_t max_sessions = 0;  // that may run at the same time; 0: as many as the file has
   std::string payload;             // "": the pattern; a file; or "-": standard input

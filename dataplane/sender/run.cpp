@@ -288,6 +288,7 @@ int run_sender(const SenderOptions& options) {
   SenderSettings settings;
   settings.payload = options.payload;
   settings.poll = options.poll;
+  settings.quantum = options.quantum;
   settings.realtime = life.realtime;
   settings.trace = !options.agent.trace.empty() || !options.agent.lab.empty();
   settings.name_sessions = options.many();

@@ -27,7 +27,7 @@ struct SenderPort {
 struct SenderSettings {
   std::string payload;        // "": the pattern; a file; or "-": standard input
   bool poll = false;          // otherwise the workers sleep between departures
-  Duration quantum = Duration::nanoseconds(100);  // see Worker::Settings
+  Duration quantum;           // see Worker::Settings
   int realtime = 0;           // SCHED_FIFO priority of the workers; 0: ordinary scheduling
   bool trace = false;         // whether tend() takes the cores' records
   bool name_sessions = true;  // whether these name their session

@@ -43,8 +43,8 @@ class LinePacer {
   // order is by due time. Layers with equal due times, and layers already overdue when they are
   // scheduled, take turns. After a stall a layer sends two packets back to back (PROTOCOLS 0.4),
   // then its schedule restarts one interval after `now`. At most kMaxDebt of the lost time is made
-  // good, by an extra packet now and then, in the middle of an interval. So a rate with intervals of
-  // nanoseconds is kept although the machine takes microseconds away.
+  // good, by an extra packet now and then, in the middle of an interval. So a rate with intervals
+  // of nanoseconds is kept although the machine takes microseconds away.
   std::optional<Departure> pop(Time now) { return pop(now, now); }
 
   // The same for a caller that prepares packets ahead: returns one that is due by `until`. It is
@@ -101,7 +101,7 @@ class LinePacer {
     std::int64_t interval_ns = 0;         // 0: stopped
     std::int64_t last_ns = INT64_MIN;     // time of the last departure
     std::uint32_t interval_fraction = 0;  // 2^-32 ns
-    float extra_share = 0;                // of the next extra packet, 0 .. 1: what has come together
+    float extra_share = 0;    // of the next extra packet, 0 .. 1: what has come together
     double owed = 0;          // packets lost in stalls, neither made good nor given up
     bool in_backlog = false;  // after its last departure, the next one was overdue already
     bool extra = false;       // what is due next is an extra packet

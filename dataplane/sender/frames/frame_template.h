@@ -51,8 +51,8 @@ class FrameTemplate {
     const std::uint16_t id = to_network(ip_id);
     std::memcpy(ip + 4, &id, 2);
     if (!offload_.ipv4) {
-      const auto checksum =
-          static_cast<std::uint16_t>(~fold(static_cast<std::uint64_t>(ip_sum_) + id));
+      const std::uint32_t sum = ip_sum_ + id;  // of two numbers of 16 bits
+      const auto checksum = static_cast<std::uint16_t>(~((sum & 0xffff) + (sum >> 16)));
       std::memcpy(ip + 10, &checksum, 2);
     }
   }
@@ -70,7 +70,7 @@ class FrameTemplate {
 
   std::array<std::byte, 46> header_{};  // number zero; checksums zero, or the pseudo header's sum
   std::uint16_t frame_bytes_ = 0;
-  std::uint32_t ip_sum_ = 0;
+  std::uint32_t ip_sum_ = 0;   // folded, as the next
   std::uint32_t udp_sum_ = 0;  // sum of the pseudo header and the header
   std::uint8_t header_bytes_ = 0;
   ChecksumOffload offload_;

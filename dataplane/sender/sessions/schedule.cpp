@@ -55,7 +55,7 @@ ScheduleSummary write_schedule(const std::vector<SessionRequest>& requests,
     while (const auto departure = table.pop(now)) {
       const std::size_t bytes = table.build(departure->layer, now, buffer.data());
       if (bytes == 0) continue;
-      table.sent(departure->layer);
+      table.sent({&*departure, 1});
       capture.frame(now, std::span(buffer).first(bytes));
       const auto [before, first] = last.try_emplace(departure->layer, now);
       if (!first) summary.gaps.add((now - std::exchange(before->second, now)).ns());

@@ -56,7 +56,7 @@ SessionTable::SessionTable(const Settings& settings, Outlet& outlet)
       pacer_(settings.sessions * kMaxLayers),
       timers_(settings.sessions),
       layers_(settings.sessions * kMaxLayers),
-      sessions_(settings.sessions, nullptr),
+      slots_(settings.sessions),
       header_bytes_(wire::kFrameHeaderBytes + (settings.addresses.vlan ? dpdk::kVlanBytes : 0)),
       prefilled_(settings.prefilled && settings.payload == nullptr) {
   released_.resize(layers_.size());
@@ -85,15 +85,14 @@ void SessionTable::start(Time now, Session& session) {
         FrameTemplate(flow, settings_.addresses.vlan, config.packet_size, settings_.offload);
     layer.rank = rank;
     layer.whole_message = session.reliable();
-    layer.core = &session.driver_->core();
     layer.session = &session;
     layer.ip_bytes = config.packet_size;
   }
   if (session.reliable()) prefilled_ = false;
-  sessions_[slot] = &session;
+  slots_[slot] = {&session, &session.driver_->core()};
   running_sessions_.fetch_add(1, std::memory_order_release);
   if (session.start_at_ > now_) {
-    timers_.insert(now_.ns(), slot, session.start_at_.ns());
+    schedule(session, session.start_at_);
   } else {
     begin(session);
   }
@@ -118,17 +117,21 @@ void SessionTable::stop(Time now, Session& session) {
     Session::Places(session).set_rate(now_, rank, Rate::zero());
     layers_[session.slot_ * kMaxLayers + rank].released = 0;
   }
-  if (timers_.scheduled(session.slot_)) timers_.remove(session.slot_);
-  sessions_[session.slot_] = nullptr;
+  schedule(session, Time::never());
+  slots_[session.slot_] = {};
   running_sessions_.fetch_sub(1, std::memory_order_release);
 }
 
 // To be called after each call of a core, whose timer may have changed.
 inline void SessionTable::after(Session& session) {
   const Time next = session.driver_->next_timer();
-  if (next == session.timer_ && (next.is_never() || timers_.scheduled(session.slot_))) return;
-  session.timer_ = next;
+  if (next != session.timer_) [[unlikely]]
+    schedule(session, next);
+}
+
+void SessionTable::schedule(Session& session, Time next) {
   if (timers_.scheduled(session.slot_)) timers_.remove(session.slot_);
+  session.timer_ = next;
   if (!next.is_never()) timers_.insert(now_.ns(), session.slot_, next.ns());
 }
 
@@ -136,9 +139,9 @@ bool SessionTable::run_timer(Time now) {
   const std::uint32_t slot = timers_.first(now.ns());
   if (slot == TimingWheel<Timer>::kNone) return false;
   now_ = std::max(now_, now);
-  timers_.remove(slot);
+  Session& session = *slots_[slot].session;
+  schedule(session, Time::never());
   timers_.prepare(2);
-  Session& session = *sessions_[slot];
   if (!session.driver_->running()) {
     begin(session);
     return true;
@@ -150,7 +153,7 @@ bool SessionTable::run_timer(Time now) {
 
 void SessionTable::receive(Time now, std::uint32_t slot, std::uint16_t number,
                            const Arrival& arrival) {
-  Session* const session = slot < sessions_.size() ? sessions_[slot] : nullptr;
+  Session* const session = slot < slots_.size() ? slots_[slot].session : nullptr;
   if (session == nullptr || !session->driver_->running() || session->config_.session != number) {
     feedback_late_.add();
     return;

@@ -86,7 +86,7 @@ class Session final {
 
   // The members that each departure reads come first. (No alignas: aligned blocks would lie apart
   // from their cores, and with 100,000 layers the table would lose 5 % to TLB misses.)
-  Time timer_ = Time::never();  // as scheduled
+  Time timer_ = Time::never();  // as scheduled; never: it is not
   std::optional<Driver> driver_;
   SessionTable* table_ = nullptr;
   std::optional<agent::FileView> file_;
@@ -118,7 +118,7 @@ class SessionTable {
   using Departure = LinePacer::Departure;
   // A frame that write() has begun.
   struct Frame {
-    std::size_t bytes = 0;  // its length; 0: the core has nothing to send
+    std::size_t bytes = 0;     // its length; 0: the core has nothing to send
     std::size_t unsummed = 0;  // first bytes of the message that `sum` does not cover
     std::uint64_t sum = 0;     // of the other bytes of the message
   };
@@ -147,13 +147,15 @@ class SessionTable {
     const auto* const state = reinterpret_cast<const std::byte*>(&layers_[layer]);
     __builtin_prefetch(state, 1);
     __builtin_prefetch(state + 64, 1);
+    __builtin_prefetch(&slots_[layer / kMaxLayers]);
   }
   void prefetch_session(Layer layer) const {
-    __builtin_prefetch(layers_[layer].core, 1);
-    __builtin_prefetch(&layers_[layer].session->timer_);
+    const Slot& slot = slots_[layer / kMaxLayers];
+    __builtin_prefetch(slot.core, 1);
+    __builtin_prefetch(slot.session);
   }
-  // Builds the packet of a departure, with headers for the time `now`, in two steps: write() all but
-  // the checksum of UDP, then finish(). Both for one frame after the other would wait: what was
+  // Builds the packet of a departure, with headers for the time `now`, in two steps: write() all
+  // but the checksum of UDP, then finish(). Both for one frame after the other would wait: what was
   // written byte by byte must reach the cache before it can be summed by words. So a burst is first
   // written, then finished. The caller then reports the packet's fate by sent() or dropped().
   Frame write(Layer layer, Time now, std::byte* frame);
@@ -170,10 +172,15 @@ class SessionTable {
     return written.bytes;
   }
   std::size_t header_bytes() const { return header_bytes_; }
-  void sent(Layer layer) {
-    layers_[layer].sent.add();
-    sent_.add();
-    sent_bytes_.add(layers_[layer].ip_bytes);
+  void sent(std::span<const Departure> departures) {
+    std::uint64_t bytes = 0;
+    for (const Departure& departure : departures) {
+      LayerState& layer = layers_[departure.layer];
+      layer.sent.add();
+      bytes += layer.ip_bytes;
+    }
+    sent_.add(departures.size());
+    sent_bytes_.add(bytes);
   }
   // `built`: false if there was no buffer at all.
   void dropped(Layer layer, bool built);
@@ -205,7 +212,6 @@ class SessionTable {
     Rank rank = 0;
     bool whole_message = false;  // the core writes the payload, too
     // The second cache line.
-    const SenderCore* core = nullptr;  // the session's core, for prefetching
     Session* session = nullptr;
     std::uint32_t ip_bytes = 0;
     std::uint32_t tail_sum = 0;  // of the pattern from tail_from on
@@ -217,10 +223,16 @@ class SessionTable {
 
   struct Timer : WheelNode {};
 
+  struct Slot {
+    Session* session = nullptr;
+    const SenderCore* core = nullptr;  // the session's
+  };
+
   void begin(Session& session);
   void enqueue_released(Layer layer);
   std::size_t pop_released(Time now, std::span<Departure> departures);
   void after(Session& session);
+  void schedule(Session& session, Time next);  // never: no timer
   void control(const Session& session, Destination to, std::span<const std::byte> message);
 
   const Settings settings_;
@@ -228,7 +240,7 @@ class SessionTable {
   LinePacer pacer_;
   TimingWheel<Timer> timers_;
   std::vector<LayerState, HugePages<LayerState>> layers_;
-  std::vector<Session*> sessions_;
+  std::vector<Slot> slots_;
   std::vector<Layer> released_;  // a ring of the layers that wait, each once
   std::size_t first_released_ = 0;
   std::size_t waiting_ = 0;

@@ -56,6 +56,13 @@ Worker::Worker(const Settings& settings, Port& port)
     all.push_back(mbuf);
   }
   for (rte_mbuf* const mbuf : all) rte_pktmbuf_free(mbuf);
+  const ChecksumOffload& offload = settings.sessions.offload;
+  if (offload.ipv4 || offload.udp) {
+    offload_flags_ = RTE_MBUF_F_TX_IPV4 | (offload.ipv4 ? RTE_MBUF_F_TX_IP_CKSUM : 0) |
+                     (offload.udp ? RTE_MBUF_F_TX_UDP_CKSUM : 0);
+    offload_lengths_ = rte_mbuf_tx_offload(header - wire::kIpv4Bytes - wire::kUdpBytes,
+                                           wire::kIpv4Bytes, 0, 0, 0, 0, 0);
+  }
   if (port.sends_on_timestamp()) {
     timestamp_ = SendTimestamp([&port](std::uint64_t& ticks) { return port.read_clock(ticks); },
                                [this] { return clock_.now(); });
@@ -163,19 +170,18 @@ void Worker::build(Time now) {
   const Time leaving = now + early_;
   const Time first = planned_[first_planned_ % kPlanned].due;
   if (first > leaving + kBuildAhead) return;
+  unsigned most = std::min(waiting, kBuilt - (end_built_ - first_built_));
   Time last = first + settings_.quantum;
-  if (waiting >= kBacklog) last = std::max(last, leaving);
-  const unsigned most = std::min(waiting, kBuilt - (end_built_ - first_built_));
+  if (waiting >= kBacklog && last < leaving) {
+    last = leaving;
+    most = std::min(most, kBacklog);
+  }
   unsigned count = 0;
   while (count < most && planned_[(first_planned_ + count) % kPlanned].due <= last) ++count;
 
   std::array<rte_mbuf*, kBuilt> buffers;
   std::array<SessionTable::Frame, kBuilt> frames;
   const unsigned allocated = allocate(std::span(buffers).first(count));
-  const ChecksumOffload& offload = settings_.sessions.offload;
-  const std::uint64_t flags = offload.ipv4 || offload.udp
-      ? RTE_MBUF_F_TX_IPV4 | (offload.ipv4 ? RTE_MBUF_F_TX_IP_CKSUM : 0) |
-                (offload.udp ? RTE_MBUF_F_TX_UDP_CKSUM : 0) : 0;
   unsigned built = end_built_;
   for (unsigned i = 0; i < count; ++i) {
     const unsigned at = first_planned_ + i;
@@ -196,12 +202,8 @@ void Worker::build(Time now) {
     }
     mbuf->data_len = static_cast<std::uint16_t>(frame.bytes);
     mbuf->pkt_len = static_cast<std::uint32_t>(frame.bytes);
-    if (flags != 0) {
-      // 14 or 18; the field has 7 bits.
-      mbuf->l2_len = (table_.header_bytes() - wire::kIpv4Bytes - wire::kUdpBytes) & 0x7f;
-      mbuf->l3_len = wire::kIpv4Bytes;
-      mbuf->ol_flags |= flags;
-    }
+    mbuf->ol_flags = offload_flags_;
+    if (offload_flags_ != 0) mbuf->tx_offload = offload_lengths_;
     if (timestamp_.on()) timestamp_.mark(mbuf, departure.due);
     packets_[built % kBuilt] = mbuf;
     frames[built % kBuilt] = frame;
@@ -216,12 +218,16 @@ void Worker::build(Time now) {
   end_built_ = built;
 }
 
-// Returns how many of the buffers, from the first on, there were.
+// Returns how many of the buffers, from the first on, there were. Every buffer of the pool is as
+// the constructor left it, except for what build() writes and what drivers may change.
 unsigned Worker::allocate(std::span<rte_mbuf*> buffers) {
-  const auto wanted = static_cast<unsigned>(buffers.size());
-  if (rte_pktmbuf_alloc_bulk(pool_, buffers.data(), wanted) == 0) return wanted;
-  unsigned count = 0;
-  while (count < wanted && (buffers[count] = rte_pktmbuf_alloc(pool_)) != nullptr) ++count;
+  auto** const objects = reinterpret_cast<void**>(buffers.data());
+  auto count = static_cast<unsigned>(buffers.size());
+  if (rte_mempool_get_bulk(pool_, objects, count) != 0) {
+    count = 0;
+    while (count < buffers.size() && rte_mempool_get(pool_, objects + count) == 0) ++count;
+  }
+  for (rte_mbuf* const mbuf : buffers.first(count)) mbuf->data_off = RTE_PKTMBUF_HEADROOM;
   return count;
 }
 
@@ -248,13 +254,12 @@ void Worker::hand_over(Time now) {
   if (link_up_.load(std::memory_order_relaxed)) {
     sent = port_.transmit_burst(settings_.queue, &packets_[first], count);
   }
+  table_.sent(std::span(built_).subspan(first, sent));
+  for (unsigned i = first + sent; i < first + count; ++i) {
+    table_.dropped(built_[i].layer, true);
+    rte_pktmbuf_free(packets_[i]);
+  }
   for (unsigned i = first; i < first + count; ++i) {
-    if (i < first + sent) {
-      table_.sent(built_[i].layer);
-    } else {
-      table_.dropped(built_[i].layer, true);
-      rte_pktmbuf_free(packets_[i]);
-    }
     const std::int64_t late_ns = (now - built_[i].due).ns();
     late_.add(late_ns);
     const std::int64_t difference = late_ns - last_late_ns_;

@@ -123,9 +123,11 @@ class Worker final : private Outlet {
   // stops still sends what they hold.
   static constexpr unsigned kPlanned = 32;
   static constexpr unsigned kBuilt = Port::kBurst;
-  static constexpr Duration kPlanAhead = Duration::nanoseconds(2000);
+  static constexpr Duration kPlanAhead = Duration::nanoseconds(2000);  // besides the quantum
   static constexpr Duration kBuildAhead = Duration::nanoseconds(1000);
-  static constexpr unsigned kBacklog = 8;   // overdue departures from which a batch pays off
+  // Overdue departures from which a batch pays off, and its size: few enough that their buffers
+  // stay in the cache.
+  static constexpr unsigned kBacklog = 8;
   static constexpr unsigned kPrefetch = 4;  // departures ahead for which a session's state is
                                             // prefetched
   // Chores are done when there is time, otherwise right after a hand-over. If there was something
@@ -166,6 +168,8 @@ class Worker final : private Outlet {
   SessionTable table_;
   SendTimestamp timestamp_;
   rte_mempool* pool_ = nullptr;
+  std::uint64_t offload_flags_ = 0;  // of every packet, as its two length fields
+  std::uint64_t offload_lengths_ = 0;
   Ring<Command> commands_{1 << 16};
   Ring<rte_mbuf*> feedback_{1 << 13};
   // Feedback taken from the ring. It has been dealt with up to feedback_next_.

@@ -48,7 +48,7 @@ struct Table final : Outlet {
         dues[departure->layer].push_back(departure->due.ns());
         const std::size_t bytes = table->build(departure->layer, now, buffer.data());
         if (bytes == 0) continue;
-        table->sent(departure->layer);
+        table->sent({&*departure, 1});
         each(std::span<std::byte>(buffer).first(bytes));
       }
       now = std::min(end, std::max(table->next_deadline(), now + Duration::nanoseconds(1)));
@@ -187,7 +187,7 @@ TEST(SenderSessions, CountsAreExactWhateverBecomesOfAPacket) {
       if (fate < 0.3) {
         sessions.table->dropped(departure->layer, true);
       } else {
-        sessions.table->sent(departure->layer);
+        sessions.table->sent({&*departure, 1});
       }
     }
   }
