@@ -96,9 +96,8 @@ TEST(LinePacer, AfterAStallAtMostTwoLeaveBackToBackAndTheRestIsCounted) {
   }
 }
 
-// 100 us are lost, which are 1,488 intervals of 67.2 ns. Two packets are never closer than three
-// quarters of an interval, except in the one burst of two. After a millisecond the count is that of
-// the rate.
+// 100 us are lost, which are 1,488 intervals of 67.2 ns. Two packets are never closer than half an
+// interval, except in the one burst of two. After a millisecond the count is that of the rate.
 TEST(LinePacer, AFastLayerMakesAShortStallGoodWithoutABurst) {
   LinePacer pacer(1);
   const double per_second = 14'880'952;
@@ -109,13 +108,67 @@ TEST(LinePacer, AFastLayerMakesAShortStallGoodWithoutABurst) {
   for (std::int64_t now = 0; now < 2'000'000; now += now == 500'000 ? 100'000 : 5) {
     while (pacer.pop(ns(now))) {
       ++count;
-      close += now - last < 45 ? 1 : 0;  // 50.4 ns minus the step of this clock
+      close += now - last < 28 ? 1 : 0;  // 33.6 ns minus the step of this clock
       last = now;
     }
   }
   EXPECT_NEAR(count, 2e-3 * per_second, 4);
   EXPECT_LE(close, 1u);
   EXPECT_EQ(pacer.given_up(), 0u);
+}
+
+// 100 us are lost at 100,000 packets/s: ten packets, of which two leave at once. The others come
+// back as packets in the middle of an interval, so that all other gaps are exact. While ten are
+// owed, one comes after some 400 packets (4096 / 10, and a nanosecond's worth of a packet each).
+TEST(LinePacer, TimeLostComesBackAsAnExtraPacketNowAndThen) {
+  LinePacer pacer(1);
+  constexpr std::int64_t kInterval = 10'000;
+  pacer.set_rate(ns(0), 0, Rate::bytes_per_second(1e5 * kBytes), kBytes);
+  std::vector<std::int64_t> times;
+  const auto note = [&](const LinePacer::Departure&, Time now) { times.push_back(now.ns()); };
+  run_exactly(pacer, ms(1), note);
+  while (pacer.pop(ms(1.1))) times.push_back(ms(1.1).ns());
+  const std::size_t stalled = times.size();
+  run_exactly(pacer, ms(1000), note);
+  // At most a packet is still owed, and as much is left of an interval.
+  EXPECT_NEAR(static_cast<double>(times.size()), 1e5 + 1, 2);
+  EXPECT_EQ(pacer.given_up(), 0u);
+  std::vector<std::size_t> extra;
+  for (std::size_t i = stalled + 1; i < times.size(); ++i) {
+    const std::int64_t gap = times[i] - times[i - 1];
+    if (gap == kInterval) continue;
+    ASSERT_EQ(gap, kInterval / 2);
+    ASSERT_EQ(times[i + 1] - times[i], kInterval / 2);
+    extra.push_back(i++);
+  }
+  EXPECT_GE(extra.size(), 7u);
+  EXPECT_LE(extra.size(), 9u);
+  for (std::size_t i = 1; i < extra.size(); ++i) EXPECT_GE(extra[i] - extra[i - 1], 350u);
+}
+
+// An overdue extra packet, and one that waits when its layer stops, count as any other: what left
+// and what was given up is what the rate asked for.
+TEST(LinePacer, AnExtraPacketThatDoesNotLeaveIsGivenUp) {
+  for (const std::int64_t stop_ns : {1'000, 4'000, 6'000, 9'000, 30'000}) {
+    SCOPED_TRACE(stop_ns);
+    LinePacer pacer(1);
+    pacer.set_rate(ns(0), 0, Rate::bytes_per_second(1e5 * kBytes), kBytes);
+    double sent = 0;
+    std::int64_t now = 0;
+    ASSERT_TRUE(pacer.pop(ns(0)));
+    ++sent;
+    for (now = 900'000; pacer.pop(ns(now));) ++sent;
+    std::int64_t last = now;
+    while (pacer.next_departure() - ns(last) != Duration::nanoseconds(5'000)) {  // an extra one
+      last = now = pacer.next_departure().ns();
+      ASSERT_TRUE(pacer.pop(ns(now)));
+      ++sent;
+      ASSERT_LT(now, 1'000'000'000);
+    }
+    now += stop_ns;
+    pacer.set_rate(ns(now), 0, Rate::zero(), kBytes);
+    EXPECT_NEAR(sent + static_cast<double>(pacer.given_up()), static_cast<double>(now) / 1e4, 1.01);
+  }
 }
 
 // A caller that prepares packets, and hands over at each poll what is due by then, with stalls of
