@@ -91,8 +91,8 @@ class LinePacer {
   std::uint32_t running() const { return running_; }  // layers with a rate above 0
   // Packets that schedules have skipped after stalls, since construction. For each running layer,
   // departures + skipped packets = what its rate asked for, except for one packet and what is still
-  // owed: kMaxDebt and, while the layer is overdue, the time since then. A stopped layer is owed
-  // nothing.
+  // owed: kMaxDebt, a packet and, while the layer is overdue, the time since then. A stopped layer
+  // is owed nothing.
   std::uint64_t given_up() const { return given_up_; }
 
  private:

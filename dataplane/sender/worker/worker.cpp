@@ -242,32 +242,34 @@ Time Worker::leaving() const {
   return last;
 }
 
-// Hands over all that is due, in one driver call or two where the ring wraps, once the first burst
-// is complete.
+// Hands over all that is due, once the first burst is complete: in one driver call, or two where
+// the ring wraps.
 void Worker::hand_over(Time now) {
   if (first_built_ == end_built_ || leaving() > now + early_) return;
-  const unsigned first = first_built_ % kBuilt;
-  const unsigned most = std::min(end_built_ - first_built_, kBuilt - first);
-  unsigned count = 0;
-  while (count < most && built_[first + count].due <= now + early_) ++count;
-  unsigned sent = 0;
-  if (link_up_.load(std::memory_order_relaxed)) {
-    sent = port_.transmit_burst(settings_.queue, &packets_[first], count);
+  unsigned end = first_built_;
+  while (end != end_built_ && built_[end % kBuilt].due <= now + early_) ++end;
+  while (first_built_ != end) {
+    const unsigned first = first_built_ % kBuilt;
+    const unsigned count = std::min(end - first_built_, kBuilt - first);
+    unsigned sent = 0;
+    if (link_up_.load(std::memory_order_relaxed)) {
+      sent = port_.transmit_burst(settings_.queue, &packets_[first], count);
+    }
+    table_.sent(std::span(built_).subspan(first, sent));
+    for (unsigned i = first + sent; i < first + count; ++i) {
+      table_.dropped(built_[i].layer, true);
+      rte_pktmbuf_free(packets_[i]);
+    }
+    for (unsigned i = first; i < first + count; ++i) {
+      const std::int64_t late_ns = (now - built_[i].due).ns();
+      late_.add(late_ns);
+      const std::int64_t difference = late_ns - last_late_ns_;
+      gap_error_.add(difference < 0 ? -difference : difference);
+      if (late_ns > kBehind.ns()) behind_.add();
+      last_late_ns_ = late_ns;
+    }
+    first_built_ += count;
   }
-  table_.sent(std::span(built_).subspan(first, sent));
-  for (unsigned i = first + sent; i < first + count; ++i) {
-    table_.dropped(built_[i].layer, true);
-    rte_pktmbuf_free(packets_[i]);
-  }
-  for (unsigned i = first; i < first + count; ++i) {
-    const std::int64_t late_ns = (now - built_[i].due).ns();
-    late_.add(late_ns);
-    const std::int64_t difference = late_ns - last_late_ns_;
-    gap_error_.add(difference < 0 ? -difference : difference);
-    if (late_ns > kBehind.ns()) behind_.add();
-    last_late_ns_ = late_ns;
-  }
-  first_built_ += count;
 }
 
 bool Worker::chores(Time now) {

@@ -195,6 +195,25 @@ def test_a_device_that_stops_draining_costs_what_it_refuses_and_nothing_else(
         assert len(mine) <= (mine[-1] - mine[0]) / 1e6 + 3
 
 
+def test_what_is_due_within_a_quantum_leaves_together(tmp_path: Path) -> None:
+    """200 layers of 5,000 packets/s, spread over their interval: ten are due in each 10 us, and one
+    driver call takes them (the record stamps each call once). A core that is late hands over even
+    more at a time, at least eight. The ring of built packets wraps after 32, and then it is two
+    calls: so at least 8 / (1 + 8 / 32) packets a call. Without a quantum it is hardly more than
+    one."""
+    line = Line(tmp_path, [constant(1, "20Mbit/s", count=200)])
+    record = tmp_path / "record"
+    far_end = {"record": record, "count": 200_000}
+    options = ("--poll", "--quantum=10us", "--ramp=200us")
+    with line.sender("net_null0,no-rx=1", *options, far_end=far_end) as control:
+        wait_until(
+            lambda: control.list_sessions().sessions[-1].layers[0].sent_packets > 500, "packets"
+        )
+    line.check_counts()
+    times, _ = departures(record)
+    assert len(times) / len(np.unique(times)) > 6
+
+
 def test_a_core_that_is_asked_for_too_much_says_so_and_leaves_out(tmp_path: Path) -> None:
     record = tmp_path / "record"
     line = Line(tmp_path, [constant(1, "4Gbit/s", count=200)])  # 200 M packets/s
