@@ -65,6 +65,11 @@ TEST(SenderOptions, ErrorsNameOptionAndValue) {
   EXPECT_THAT(error_of({"--", "--address", "239.192.0.8"}), HasSubstr("multicast"));
   EXPECT_THAT(error_of({"--", "--address", "10.0.0.2", "--mac", "1"}), HasSubstr("--mac"));
   EXPECT_THAT(error_of({"--address", "10.0.0.2"}), HasSubstr("before '--'"));
+  for (const char* const quantum : {"5", "-1ns", "11us"}) {
+    EXPECT_THAT(error_of({"--", "--address", "10.0.0.2", "--quantum", quantum}),
+                AllOf(HasSubstr("--quantum"), HasSubstr(quantum)));
+  }
+  EXPECT_EQ(error_of({"--", "--address", "10.0.0.2", "--quantum", "10us"}), "");
 }
 
 // With a lab, the sender accepts all that it accepts without one, except other sessions.
