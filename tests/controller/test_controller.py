@@ -85,7 +85,7 @@ async def test_start_loads_routes_and_marking(start) -> None:
     expected = static_entries(run.topology)
     for switch in run.topology.switches:
         client = run.controller._managed(switch.name).client
-        tables = ["ipv4_host", "ipv4_lpm", "port_marking"]
+        tables = ["source_guard", "ipv4_host", "ipv4_lpm", "port_marking"]
         assert set(await client.read_entries(tables)) == set(expected[switch.name])
         assert run.servers[switch.name].pipelines_set == 1
 

@@ -83,9 +83,11 @@ enum class IngressFate : std::uint32_t {
   kNoRoute,
   kToController,
   kAggregated,
-  kFromController
+  kFromController,
+  kRefused,
+  kPoliced
 };
-inline constexpr std::uint32_t kIngressFates = 8;
+inline constexpr std::uint32_t kIngressFates = 10;
 
 // A column of egress_fates: packets.
 struct EgressFates {

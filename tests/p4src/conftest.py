@@ -346,7 +346,7 @@ class RunningSwitch(Network):
 
     def ingress(self, port: int) -> list[int]:
         """Packets by fate (docs/p4.md, "Fates")."""
-        return self.counters("ingress_fates", range(port, 8 * 512, 512))
+        return self.counters("ingress_fates", range(port, 10 * 512, 512))
 
     def egress(self, column: int) -> list[int]:
         """Packets by fate."""

@@ -23,6 +23,7 @@ from tiercast_controller.base.errors import NotPrimaryError, SwitchError, Unsupp
 from tiercast_controller.p4runtime.entities import (
     CloneSession,
     Entity,
+    MeterCell,
     MulticastGroup,
     Op,
     RegisterCell,
@@ -375,6 +376,14 @@ class P4RuntimeClient:
             cell.index.index = entity.index
             bits = self.program.register_bits(entity.register)
             cell.data.bitstring = encode(entity.value, bits, entity.register)
+            return message
+        if isinstance(entity, MeterCell):
+            metered = message.meter_entry
+            metered.meter_id = self.program.meter_id(entity.meter)
+            metered.index.index = entity.index
+            if entity.rate:
+                metered.config.cir = metered.config.pir = entity.rate
+                metered.config.cburst = metered.config.pburst = entity.burst
             return message
         if isinstance(entity, CloneSession):
             clones = message.packet_replication_engine_entry.clone_session_entry
