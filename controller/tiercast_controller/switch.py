@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 
 from tiercast.v1 import lab_pb2, queue_pb2
@@ -60,7 +60,7 @@ class ManagedSwitch:
         static: list[TableEntry],
         queues: Mapping[int, PortQueue],
         timeout_s: float,
-        hosts: Iterable[int] = (),
+        hosts: Collection[int] = (),
         polices: bool = True,
     ) -> MulticastState:
         """Connects, loads the program and the static entries, and sets the ports' queues.
@@ -93,14 +93,17 @@ class ManagedSwitch:
         for at in range(0, len(cells), _BATCH):
             await self.client.write(cells[at : at + _BATCH])
 
-    async def _police_igmp(self, hosts: Iterable[int], polices: bool) -> None:
+    async def _police_igmp(self, hosts: Collection[int], polices: bool) -> None:
         meter = self.roles.igmp_meter
         if meter is None:
             return
         rate = REPORTS_PER_S if polices else 0
-        await self.client.write(
-            [Update(Op.MODIFY, MeterCell(meter, port, rate, REPORTS_AT_ONCE)) for port in hosts]
-        )
+        held = await self.client.read_meter(meter, hosts)
+        # A change fills a bucket again, so what is right is left alone.
+        wanted = [
+            MeterCell(meter, port, rate, REPORTS_AT_ONCE) for port in hosts if held[port] != rate
+        ]
+        await self.client.write([Update(Op.MODIFY, cell) for cell in wanted])
 
     async def write(self, updates: Iterable[Update]) -> None:
         """Writes the controller's updates in one batch."""

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import grpc
@@ -325,6 +325,20 @@ class P4RuntimeClient:
             )
             async for e in self._read(wanted)
         }
+
+    async def read_meter(self, meter: str, indices: Collection[int]) -> dict[int, int]:
+        """The committed rate of some cells of a meter, in units/s, by index; 0: it limits
+        nothing."""
+        identifier = self.program.meter_id(meter)
+        wanted = [
+            p4.Entity(meter_entry=p4.MeterEntry(meter_id=identifier, index=p4.Index(index=index)))
+            for index in indices
+        ]
+        found = dict.fromkeys(indices, 0)
+        if wanted:
+            async for entity in self._read(wanted):
+                found[entity.meter_entry.index.index] = entity.meter_entry.config.cir
+        return found
 
     async def packet_out(self, port: int, frame: bytes) -> None:
         """Sends a frame out of a port."""
