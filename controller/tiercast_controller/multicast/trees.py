@@ -183,10 +183,10 @@ class SessionTrees:
         ]
         routes = self._topology.routes_of(self.session.number)
         hops, self._upstream = self._upstream, routes.towards(self.session.source)
-        for switch in self._topology.switches:
-            was = hops.get(switch.name)
-            if was is not None and was != self._upstream.get(switch.name, was):
-                self._former[switch.name] = self._topology.port_to(switch.name, was)
+        for name in (switch.name for switch in self._topology.switches):
+            was = hops.get(name)
+            if was is not None and was != self._upstream.get(name, was):
+                self._former[name] = self._topology.port_to(name, was)
         self._ports = [defaultdict(set) for _ in self._ports]
         for rank, switch, port in members:
             self.join(rank, switch, port)
