@@ -123,9 +123,9 @@ void Bench::subscribe_from(std::uint32_t group_address, std::uint32_t mgid,
                            std::uint32_t port, std::uint32_t former_port) {
   subscribe(group_address, mgid, std::move(ports));
   put(*switch_, "ipv4_multicast",
-      entry({FieldMatch::exact(number(group_address, 4))}, "replicate_from",
-            {number(mgid, 2), number(address(source), 4), number(port, 2),
-             number(former_port, 2)}));
+      entry(
+          {FieldMatch::exact(number(group_address, 4))}, "replicate_from",
+          {number(mgid, 2), number(address(source), 4), number(port, 2), number(former_port, 2)}));
 }
 
 void Bench::guard(std::uint32_t port, std::string_view host) {

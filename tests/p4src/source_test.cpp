@@ -1,6 +1,7 @@
 // Packets that are not from where they claim to be, and too much IGMP.
 #include <gtest/gtest.h>
 
+#include "tests/p4src/aggregation_model.h"
 #include "tests/p4src/bench.h"
 
 namespace tiercast::p4test {
@@ -49,10 +50,11 @@ class SourceChecks : public SwitchTest {
     EXPECT_EQ(leaves(port, packet), Ports{});
     EXPECT_TRUE(bench.punted().empty());
     EXPECT_EQ(bench.ingress(port, IngressFate::kRefused), before + 1);
-    EXPECT_EQ(bench.entered_group(1), entered_);
+    EXPECT_EQ(bench.entered_group(mgid_), entered_);
   }
 
-  std::uint64_t entered_ = 0;
+  std::uint32_t mgid_ = 1;     // the replication group
+  std::uint64_t entered_ = 0;  // packets that it has had
 };
 
 TEST_F(SourceChecks, ASessionIsForwardedFromItsSourceThroughItsPort) {
@@ -66,7 +68,7 @@ TEST_F(SourceChecks, ASessionIsForwardedFromItsSourceThroughItsPort) {
 }
 
 TEST_F(SourceChecks, WhatIsOnItsWayWhenAPathMovesIsForwarded) {
-  bench.subscribe_from(group(1, 0), 1, {kOther}, "10.0.0.2", kFormer, kUp);
+  bench.subscribe_from(group(1, 0), mgid_ = 2, {kOther}, "10.0.0.2", kFormer, kUp);
   EXPECT_EQ(leaves(kUp, layer("10.0.0.2")), Ports{kOther});
   EXPECT_EQ(leaves(kFormer, layer("10.0.0.2")), Ports{kOther});
   entered_ = 2;
@@ -75,7 +77,7 @@ TEST_F(SourceChecks, WhatIsOnItsWayWhenAPathMovesIsForwarded) {
 }
 
 TEST_F(SourceChecks, AGroupOfAnySourceIsForwardedFromAHostInItsOwnName) {
-  bench.subscribe(group(2, 0), 1, {kOther});
+  bench.subscribe(group(2, 0), mgid_ = 2, {kOther});
   EXPECT_EQ(leaves(kHost, layer("10.0.1.2", 2)), Ports{kOther});
   EXPECT_EQ(leaves(kUp, layer("10.9.9.9", 2)), Ports{kOther});  // a switch has checked
   entered_ = 2;
