@@ -16,7 +16,7 @@ ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=O
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
 
 .PHONY: help setup setup-alone setup-dev build stubs types configure configure-dev ahead programs demo test test-quick test-busy coverage test-alone test-cpp test-python bench-switch \
-  bench-sender bench-recv bench-control bench-links bench-ns3 bench-protocols charts fuzz lint tidy deb p4 lock clean
+  bench-sender bench-recv bench-control bench-links bench-ns3 bench-protocols charts attack fuzz lint tidy deb p4 lock clean
 
 help:             ## this list
 	@grep -hE '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## */\t/' | expand -t 16
@@ -156,6 +156,10 @@ bench-ns3: configure-dev ## the runtime in virtual time beside plain ns-3: resul
 bench-protocols: configure-dev  ## cost of each scheme's cores: results/bench/protocols.json (some minutes)
 	@ninja -C build -j $(JOBS) tiercast-protocols-bench tiercast-host
 	@$(PYTHON) scripts/bench_protocols.py
+
+attack: configure-dev  ## forged packets and floods against a network of its own, and a table of what came of it (a minute; root for more)
+	@ninja -C build -j $(JOBS) --quiet tiercast-switch p4src_test
+	@$(PYTHON) scripts/attack.py
 
 fuzz: configure-dev  ## fuzz the engine (FUZZ_SECONDS=1800 for each target) and the lab's YAML (FUZZ_MUTANTS=100000)
 	@[ -e build/fuzz/build.ninja ] || \

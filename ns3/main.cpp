@@ -214,9 +214,21 @@ class Simulation {
     for (const auto& view : network_.ports()) {
       const auto row = port_row(view);
       records_.add(now, view.switch_name, "port", shown(row, kWireFieldsOfPort), view.port.link());
+      report_refused(now, view);
       report_sessions(view);
     }
     records_.send_now("{\"at_ns\":" + std::to_string(now) + "}");
+  }
+
+  // Only of ports that have refused something.
+  void report_refused(std::int64_t now, const VirtualNetwork::PortView& view) {
+    const accounts::IngressCounts& in = view.accounts.ingress;
+    if (in.refused == 0 && in.policed == 0) return;
+    records_.add(now, view.switch_name, "port.refused",
+                 {{"port", figure(view.port.port())},
+                  {"refused", figure(in.refused)},
+                  {"policed", figure(in.policed)}},
+                 view.port.link());
   }
 
   // Ports without rows are not sampled during the run, but their losses must be noticed.

@@ -23,6 +23,7 @@
 #include "lib/port_policy.p4"
 #include "lib/queue_class.p4"
 #include "lib/red.p4"
+#include "lib/source_guard.p4"
 #include "lib/threshold.p4"
 #include "v1model/aggregation.p4"
 #include "v1model/flow_hash.p4"
@@ -30,6 +31,7 @@
 // The clone session of the copies that become summaries: the controller gives it one replica, on
 // CPU_PORT, from whose egress they go to ingress again.
 const bit<32> SUMMARY_SESSION = 1;
+const bit<32> METER_GREEN = 0;
 // standard_metadata.instance_type
 const bit<32> NORMAL = 0;
 const bit<32> INGRESS_CLONE = 1;
@@ -39,6 +41,7 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
     PacketOut() from_controller;
     Ipv4Validation() validation;
     IgmpToController() igmp;
+    SourceGuard() source_guard;
     Ipv4Hop() hop;
     QueueClass() queue_class;
     MulticastForwarding() multicast;
@@ -55,6 +58,10 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
     // Packets handed to queues, by port or replication group (lib/fates.p4).
     @name(".entered")
     counter(ENTERED_CELLS, CounterType.packets) entered;
+
+    // IGMP of each port. Green: it goes to the controller. A port without a configuration is green.
+    @name(".igmp_meter")
+    meter(PORTS, MeterType.packets) igmp_meter;
 
     action count(in IngressFate fate) {
         ingress_fates.count(ingress_cell(fate, standard.ingress_port));
@@ -89,31 +96,51 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
 
             bool punt;
             igmp.apply(hdr.ipv4, punt);
+            bool is_checked = false;
+            bool is_refused = false;
+            if (!punt) {
+                bool expired;
+                hop.apply(hdr.ipv4, expired);
+                if (expired) {
+                    count(IngressFate.EXPIRED);
+                    exit;
+                }
+
+                if (is_l4s(hdr.ipv4.ecn)) {
+                    queue_class.apply(hdr.ipv4, standard.priority);
+                }
+
+                if (hdr.ipv4.dst_addr[31:28] == 14) {  // 224.0.0.0/4
+                    bit<16> group;
+                    multicast.apply(hdr.ipv4, standard.ingress_port, found, group, is_checked,
+                                    is_refused);
+                    if (found) {
+                        standard.mcast_grp = group;
+                        meta.replicated = true;
+                        group_columns.apply(hdr.ipv4, meta.first_column);
+                    }
+                }
+            }
+
+            if (!is_checked) {
+                source_guard.apply(hdr.ipv4, standard.ingress_port, is_refused);
+            }
+            if (is_refused) {
+                standard.mcast_grp = 0;
+                count(IngressFate.REFUSED);
+                exit;
+            }
+
             if (punt) {
+                bit<32> colour;
+                igmp_meter.execute_meter((bit<32>)standard.ingress_port, colour);
+                if (colour != METER_GREEN) {
+                    count(IngressFate.POLICED);
+                    exit;
+                }
                 send(CPU_PORT);
                 count(IngressFate.TO_CONTROLLER);
                 exit;
-            }
-
-            bool expired;
-            hop.apply(hdr.ipv4, expired);
-            if (expired) {
-                count(IngressFate.EXPIRED);
-                exit;
-            }
-
-            if (is_l4s(hdr.ipv4.ecn)) {
-                queue_class.apply(hdr.ipv4, standard.priority);
-            }
-
-            if (hdr.ipv4.dst_addr[31:28] == 14) {  // 224.0.0.0/4
-                bit<16> group;
-                multicast.apply(hdr.ipv4, found, group);
-                if (found) {
-                    standard.mcast_grp = group;
-                    meta.replicated = true;
-                    group_columns.apply(hdr.ipv4, meta.first_column);
-                }
             }
         }
 

@@ -22,6 +22,7 @@
 #include "lib/queue.p4"
 #include "lib/queue_class.p4"
 #include "lib/red.p4"
+#include "lib/source_guard.p4"
 #include "lib/threshold.p4"
 
 // What ingress tells egress, in front of the packet between the two.
@@ -86,6 +87,7 @@ control PsaIngress(inout psa_headers_t hdr, inout psa_metadata_t meta,
     Ipv4Hop() hop;
     QueueClass() queue_class;
     MulticastForwarding() groups;
+    SourceGuard() source_guard;
     UnicastForwarding() unicast;
 
     apply {
@@ -107,10 +109,21 @@ control PsaIngress(inout psa_headers_t hdr, inout psa_metadata_t meta,
                 out_standard.class_of_service =
                     (ClassOfService_t)(ClassOfServiceUint_t)(bit<8>)priority;
             }
-            bool found;
-            if (hdr.ipv4.dst_addr[31:28] == 14) {  // 224.0.0.0/4
-                bit<16> group;
-                groups.apply(hdr.ipv4, found, group);
+            bool found = false;
+            bit<16> group = 0;
+            bool is_checked = false;
+            bool is_refused = false;
+            bool is_group = hdr.ipv4.dst_addr[31:28] == 14;  // 224.0.0.0/4
+            if (is_group) {
+                groups.apply(hdr.ipv4, hdr.bridge.ingress_port, found, group, is_checked,
+                             is_refused);
+            }
+            if (!is_checked) {
+                source_guard.apply(hdr.ipv4, hdr.bridge.ingress_port, is_refused);
+            }
+            if (is_refused) {
+                // stays dropped
+            } else if (is_group) {
                 if (found) {
                     multicast(out_standard, (MulticastGroup_t)(MulticastGroupUint_t)group);
                 }

@@ -128,7 +128,15 @@ def configure(address: str, device_id: int = 1) -> None:
         group,
         entry("ipv4_host", "10.0.0.2", "forward", b"\x02", bytes.fromhex("020000000003")),
         entry("ipv4_host", SECOND_HOST, "forward", b"\x03", bytes.fromhex("020000000004")),
-        entry("ipv4_multicast", "239.192.0.8", "replicate", b"\x01"),
+        entry(
+            "ipv4_multicast",
+            "239.192.0.8",
+            "replicate_from",
+            b"\x01",
+            socket.inet_aton("10.0.0.1"),
+            b"\x01",
+            b"\x01",
+        ),
     ):
         stub.Write(p4.WriteRequest(device_id=device_id, election_id=election, updates=[
             p4.Update(type=p4.Update.INSERT, entity=entity)]))  # fmt: skip

@@ -32,6 +32,7 @@ from tiercast_controller.network.topology import (
     MAX_PORT,
     Aggregation,
     AnySourceGroup,
+    Checks,
     EqualCosts,
     Host,
     Session,
@@ -56,6 +57,7 @@ links:
   - {switch: s0, port: 1, to: h0}       # between switches: and to_port
   - {switch: s0, port: 2, to: h1, rate_bps: 2000000, idle_us: 50, marking: {kind: priority}}
 equal_costs: one                        # or session-hash, flow-hash; may be left out
+checks: {source: true, place: true, igmp: true}   # of where packets come from; may be left out
 sessions:
   - {number: 1, layers: 5, source: h0, scheme: sim, aggregation: network}   # or sender
 groups:                                 # of other programs; may be left out
@@ -174,6 +176,7 @@ class Config(_Part):
     sessions: list[SessionPart]
     groups: list[GroupPart] = []
     equal_costs: EqualCosts = "one"
+    checks: Checks = Checks()
 
     @classmethod
     def load(cls, path: Path) -> Config:
@@ -188,7 +191,7 @@ class Config(_Part):
             raise ConfigurationError("\n".join(lines)) from None
 
     def topology(self) -> Topology:
-        topology = Topology(self.equal_costs)
+        topology = Topology(self.equal_costs, self.checks)
         for s in self.switches:
             tls = Tls(**s.tls.model_dump()) if s.tls else None
             topology.add_switch(Switch(s.name, s.device_id, s.grpc, s.mac, s.ip, s.role, tls))

@@ -35,7 +35,7 @@ from tiercast_controller.multicast.trees import (
     group_sources,
 )
 from tiercast_controller.network.aggregation import aggregation_entries
-from tiercast_controller.network.fates import PortFates, fate_columns
+from tiercast_controller.network.fates import INGRESS, PortFates, fate_columns
 from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import AnySourceGroup, Session, Topology
 from tiercast_controller.p4runtime.client import PacketIn
@@ -142,7 +142,13 @@ class Controller:
         """
         managed = self._switches.values()
         found = await _all(
-            m.start(self._static[m.switch.name], self.topology.queues(m.switch.name), timeout_s)
+            m.start(
+                self._static[m.switch.name],
+                self.topology.queues(m.switch.name),
+                timeout_s,
+                self.topology.host_ports_of(m.switch.name),
+                self.topology.checks.igmp,
+            )
             for m in managed
         )
         self._subscriptions.take_over(dict(zip(self._switches, found, strict=True)))
@@ -270,6 +276,11 @@ class Controller:
         """The number of packets that a switch sent faster than they could be handled here."""
         return self._managed(switch).client.packet_in_dropped
 
+    def policed(self, switch: str, port: int) -> int:
+        """The reports of a port that were refused here, because they were too many or of too many
+        reporters. Those that the switch refused are among its counts."""
+        return self._subscriptions.policed(switch, port)
+
     async def counter(self, switch: str, name: str) -> dict[int, tuple[int, int]]:
         """A counter of the P4 program, such as "summaries": (packets, bytes) by index."""
         return await self._managed(switch).client.read_counter(name)
@@ -281,7 +292,8 @@ class Controller:
         managed, columns = self._managed(switch), self._columns[switch]
         if not managed.roles.has_accounts:
             return None
-        packets = await managed.client.read_cells(columns.cells())
+        ingress_cells = managed.client.program.counter_cells(INGRESS)
+        packets = await managed.client.read_cells(columns.cells(ingress_cells))
         return columns.fates(packets, await managed.read_entered(columns.ports))
 
     async def port_counters(self, switch: str) -> dict[int, dict[str, int]]:

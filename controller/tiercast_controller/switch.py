@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 
 from tiercast.v1 import lab_pb2, queue_pb2
 
 from tiercast_controller.base.errors import SwitchError, UnsupportedError
 from tiercast_controller.multicast.installer import Installer
+from tiercast_controller.multicast.policer import REPORTS_AT_ONCE, REPORTS_PER_S
 from tiercast_controller.multicast.replication import ReplicationGroups
 from tiercast_controller.multicast.trees import (
     MulticastState,
@@ -23,10 +24,11 @@ from tiercast_controller.network.fates import Entered, entered_group_cell, enter
 from tiercast_controller.network.marking import PortQueue
 from tiercast_controller.network.topology import Switch
 from tiercast_controller.p4runtime.client import P4RuntimeClient, updates_to
-from tiercast_controller.p4runtime.entities import Op, TableEntry, Update
+from tiercast_controller.p4runtime.entities import MeterCell, Op, TableEntry, Update
 from tiercast_controller.p4runtime.roles import Roles
 
 STATIC_TABLES = (
+    "source_guard",
     "ipv4_host",
     "ipv4_lpm",
     "next_hop",
@@ -54,16 +56,23 @@ class ManagedSwitch:
         self._installers: dict[TreeKey, Installer] = {}
 
     async def start(
-        self, static: list[TableEntry], queues: Mapping[int, PortQueue], timeout_s: float
+        self,
+        static: list[TableEntry],
+        queues: Mapping[int, PortQueue],
+        timeout_s: float,
+        hosts: Collection[int] = (),
+        polices: bool = True,
     ) -> MulticastState:
         """Connects, loads the program and the static entries, and sets the ports' queues.
-        Returns the multicast state that an earlier controller left."""
+        `hosts` are the ports that lead to hosts, whose IGMP the switch limits if `polices`. Returns
+        the multicast state that an earlier controller left."""
         await self.client.connect(timeout_s)
         self._made_all_groups = await self.client.set_pipeline()
         self.client.lost.add_done_callback(self._on_lost)
         if any(item.table == "aggregator" for item in static):
             await self.client.set_clone_sessions(SUMMARY_CLONES)
         await self._set_static(static)
+        await self._police_igmp(hosts, polices)
         await self._set_queues(queues)
         return await self.read_multicast()
 
@@ -83,6 +92,18 @@ class ManagedSwitch:
         cells = [Update(Op.MODIFY, cell) for cell in roles.cells(static)]
         for at in range(0, len(cells), _BATCH):
             await self.client.write(cells[at : at + _BATCH])
+
+    async def _police_igmp(self, hosts: Collection[int], polices: bool) -> None:
+        meter = self.roles.igmp_meter
+        if meter is None:
+            return
+        rate = REPORTS_PER_S if polices else 0
+        held = await self.client.read_meter(meter, hosts)
+        # A change fills a bucket again, so what is right is left alone.
+        wanted = [
+            MeterCell(meter, port, rate, REPORTS_AT_ONCE) for port in hosts if held[port] != rate
+        ]
+        await self.client.write([Update(Op.MODIFY, cell) for cell in wanted])
 
     async def write(self, updates: Iterable[Update]) -> None:
         """Writes the controller's updates in one batch."""

@@ -162,6 +162,6 @@ def described(roles: Roles, switch: str, update: Update) -> SwitchUpdate:
         result.clone.id, result.clone.port = entity.number, entity.port
     elif isinstance(entity, RegisterCell):
         result.cell.CopyFrom(roles.described(entity))
-    else:
+    elif isinstance(entity, TableEntry):
         result.entry.CopyFrom(roles.program.describe_entry(entity))
     return result

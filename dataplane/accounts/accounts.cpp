@@ -13,8 +13,16 @@ constexpr unsigned kGroupBits = 18;
 constexpr std::uint32_t kRanks = 8;
 // The rows of the counters in p4src/lib/fates.p4.
 enum EgressFate : std::size_t { kLeft, kLeftMarked, kDropped, kPruned, kEgressFates };
-enum IngressFate : std::size_t { kForwarded, kInvalid, kExpired, kNoGroup, kNoRoute };
-constexpr std::size_t kIngressFates = 8;
+enum IngressFate : std::size_t {
+  kForwarded,
+  kInvalid,
+  kExpired,
+  kNoGroup,
+  kNoRoute,
+  kRefused = 8,
+  kPoliced
+};
+constexpr std::size_t kIngressColumns = 512;  // ports
 
 using Cells = std::span<const engine::CounterValue>;
 
@@ -44,13 +52,15 @@ std::optional<std::size_t> first_column(const engine::Switch& from, std::uint32_
   return first;
 }
 
-std::uint64_t packets(Cells matrix, std::size_t rows, std::size_t row, std::size_t column) {
-  const std::size_t columns = matrix.size() / rows;
-  return column < columns ? matrix[row * columns + column].packets : 0;
+// 0 of a row or column that there is not.
+std::uint64_t packets(Cells matrix, std::size_t columns, std::size_t row, std::size_t column) {
+  const std::size_t cell = row * columns + column;
+  return column < columns && cell < matrix.size() ? matrix[cell].packets : 0;
 }
 
 void add_fates(Cells fates, std::size_t column, Counts& counts) {
-  const auto of = [&](EgressFate fate) { return packets(fates, kEgressFates, fate, column); };
+  const std::size_t columns = fates.size() / kEgressFates;
+  const auto of = [&](EgressFate fate) { return packets(fates, columns, fate, column); };
   counts.left += of(kLeft) + of(kLeftMarked);
   counts.marked += of(kLeftMarked);
   counts.policy_drops += of(kDropped);
@@ -58,8 +68,9 @@ void add_fates(Cells fates, std::size_t column, Counts& counts) {
 }
 
 IngressCounts ingress_counts(Cells fates, std::uint32_t port) {
-  const auto of = [&](IngressFate fate) { return packets(fates, kIngressFates, fate, port); };
-  return {of(kForwarded), of(kInvalid), of(kExpired), of(kNoGroup), of(kNoRoute)};
+  const auto of = [&](IngressFate fate) { return packets(fates, kIngressColumns, fate, port); };
+  return {of(kForwarded), of(kInvalid), of(kExpired), of(kNoGroup),
+          of(kNoRoute),   of(kRefused), of(kPoliced)};
 }
 
 std::uint32_t label_of_address(std::uint64_t address) {

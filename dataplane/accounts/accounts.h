@@ -68,6 +68,8 @@ struct IngressCounts {
   std::uint64_t expired = 0;   // time to live is over
   std::uint64_t no_group = 0;  // nobody subscribes
   std::uint64_t no_route = 0;
+  std::uint64_t refused = 0;  // not from where it claims to be
+  std::uint64_t policed = 0;  // IGMP above its port's rate
   bool operator==(const IngressCounts&) const = default;
 };
 

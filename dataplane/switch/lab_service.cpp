@@ -49,6 +49,8 @@ void fill(const accounts::PortAccounts& accounts, tiercast::v1::PortStats& out) 
   out.set_expired(accounts.ingress.expired);
   out.set_no_group(accounts.ingress.no_group);
   out.set_no_route(accounts.ingress.no_route);
+  out.set_refused(accounts.ingress.refused);
+  out.set_policed(accounts.ingress.policed);
 }
 
 void fill(const PortReport& report, tiercast::v1::PortStats& out) {

@@ -74,7 +74,9 @@ std::string dropped_on_the_way_in(const accounts::IngressCounts& in) {
   return listed({{"invalid", in.invalid},
                  {"expired", in.expired},
                  {"no group", in.no_group},
-                 {"no route", in.no_route}});
+                 {"no route", in.no_route},
+                 {"refused", in.refused},
+                 {"policed", in.policed}});
 }
 
 // What the port had to send, and what became of it.

@@ -14,7 +14,7 @@
 
 #include "../include/headers.p4"
 
-enum bit<3> IngressFate {
+enum bit<4> IngressFate {
     FORWARDED = 0,
     INVALID = 1,  // header, checksum or length (lib/ipv4.p4)
     EXPIRED = 2,  // no time to live was left
@@ -22,7 +22,9 @@ enum bit<3> IngressFate {
     NO_ROUTE = 4,
     TO_CONTROLLER = 5,
     AGGREGATED = 6,  // feedback that an aggregator took, or refused
-    FROM_CONTROLLER = 7
+    FROM_CONTROLLER = 7,
+    REFUSED = 8,  // not from where it claims to be (lib/source_guard.p4, lib/multicast.p4)
+    POLICED = 9  // IGMP above its port's rate
 }
 
 enum bit<2> EgressFate {
@@ -32,14 +34,14 @@ enum bit<2> EgressFate {
     PRUNED = 3  // a copy that would have left where it came in
 }
 
-const bit<32> INGRESS_FATES = 8;
+const bit<32> INGRESS_FATES = 10;
 const bit<32> EGRESS_FATES = 4;
 const bit<32> EGRESS_COLUMNS = 33280;  // PORTS, and 32768 of groups
 const bit<32> ENTERED_CELLS = 16896;  // PORTS, and replication groups below 16384
 
 // The cells of the matrices.
 bit<32> ingress_cell(in IngressFate fate, in port_t ingress_port) {
-    return (bit<32>)(bit<3>)fate * PORTS + (bit<32>)ingress_port;
+    return (bit<32>)(bit<4>)fate * PORTS + (bit<32>)ingress_port;
 }
 
 bit<32> egress_cell(in EgressFate fate, in bit<32> first_column, in port_t egress_port) {

@@ -123,6 +123,7 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         self.reds: dict[int, queue_pb2.Red] = {}  # by port
         self.priorities: dict[int, queue_pb2.PriorityQueues] = {}
         self.counters: dict[tuple[int, int], int] = {}  # packets by (id, index)
+        self.meters: dict[int, p4.MeterConfig] = {}  # of IGMP, by index
         self.write_delay_s = 0.0
         self.answers_writes = asyncio.Event()
         self.answers_writes.set()
@@ -212,6 +213,12 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         return p4.WriteResponse()
 
     def _apply(self, update: p4.Update) -> p4.Error:
+        if update.entity.HasField("meter_entry"):  # a cell, which can only be modified
+            if update.type != p4.Update.MODIFY:
+                return p4.Error(canonical_code=code_pb2.INVALID_ARGUMENT, message="not MODIFY")
+            cell = update.entity.meter_entry
+            self.meters[cell.index.index] = cell.config
+            return p4.Error()
         key = self._key(update.entity)
         exists = key in self.entities
         if update.type == p4.Update.INSERT and exists:
@@ -247,6 +254,12 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
                 cell.CopyFrom(wanted)
                 counter, index = wanted.counter_entry.counter_id, wanted.counter_entry.index.index
                 cell.counter_entry.data.packet_count = self.counters.get((counter, index), 0)
+            if kind == "meter_entry":
+                cell = response.entities.add()
+                cell.CopyFrom(wanted)
+                config = self.meters.get(wanted.meter_entry.index.index)
+                if config is not None:
+                    cell.meter_entry.config.CopyFrom(config)
             for entity in self.entities.values():
                 same_kind = entity.WhichOneof("entity") == kind
                 if kind == "packet_replication_engine_entry":

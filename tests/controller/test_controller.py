@@ -14,7 +14,7 @@ from tiercast_controller.base.errors import ConfigurationError, SwitchError, Uns
 from tiercast_controller.controller import Controller
 from tiercast_controller.multicast.igmp import Type, parse_frame
 from tiercast_controller.multicast.querier import Querier
-from tiercast_controller.multicast.trees import SessionState, SessionTrees
+from tiercast_controller.multicast.trees import SessionState, SessionTrees, Upstream
 from tiercast_controller.network.aggregation import aggregation_entries
 from tiercast_controller.network.marking import DualPi2, Pi2, Red
 from tiercast_controller.network.routing import static_entries
@@ -85,7 +85,7 @@ async def test_start_loads_routes_and_marking(start) -> None:
     expected = static_entries(run.topology)
     for switch in run.topology.switches:
         client = run.controller._managed(switch.name).client
-        tables = ["ipv4_host", "ipv4_lpm", "port_marking"]
+        tables = ["source_guard", "ipv4_host", "ipv4_lpm", "port_marking"]
         assert set(await client.read_entries(tables)) == set(expected[switch.name])
         assert run.servers[switch.name].pipelines_set == 1
 
@@ -143,9 +143,11 @@ async def test_a_join_grows_the_tree_to_the_source_and_a_leave_prunes_it(start, 
         "switches": 3,
     }
     assert run.of("membership") == [{"session": 1, "top_rank": 0}]
-    for name in ("s0", "s1", "s3"):
+    group, h0 = group_address(1, 0), 0x0A000002
+    for name in ("s0", "s1", "s3"):  # each leads to h0 by its port 1
         state = await run.on_switch(name)
-        assert state == SessionState({group_address(1, 0): frozenset({2})}, {(2, 1): 0})
+        upstream = {group: Upstream(h0, 1, 1)}
+        assert state == SessionState({group: frozenset({2})}, {(2, 1): 0}, upstream)
     assert await run.on_switch("s2") == SessionState()
 
     await run.report("h7", igmp.leave(group_address(1, 0)))

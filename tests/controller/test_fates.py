@@ -30,8 +30,8 @@ def test_as_many_groups_as_the_program_can_count(program, tree_of, ports, sessio
     (table,) = [t for t in program.p4info.tables if t.preamble.name == "group_columns"]
     most = [Session(number, 8, "h0") for number in range(sessions)]
     columns = FateColumns(ports, most)
-    cells = list(columns.cells())
-    assert len(cells) == len(set(cells)) == len(ports) * (8 + 4 * (1 + 8 * sessions))
+    cells = list(columns.cells(sizes["ingress_fates"]))
+    assert len(cells) == len(set(cells)) == len(ports) * (10 + 4 * (1 + 8 * sessions))
     assert all(index < sizes[counter] for counter, index in cells)
     assert len(columns.entries()) <= table.size
     # The last row of each counter ends with the last column.
@@ -76,7 +76,7 @@ async def test_fates_by_port_session_and_layer(
     await change(igmp.join(group_address(7, 2)), 2, {3})
     counters = ("ingress_fates", "entered", "egress_fates")
     ingress, entered, egress = map(program.counter_id, counters)
-    for fate in range(8):
+    for fate in range(10):
         server.counters[ingress, 512 * fate + 2] = 10 + fate
     for cell, count in {3: 14, 2: 1, 512 + 1: 4, 512 + 2: 8, 512 + 3: 70}.items():
         server.counters[entered, cell] = count
@@ -95,8 +95,8 @@ async def test_fates_by_port_session_and_layer(
         {entered},
     ]
     assert sorted(fates) == [1, 2, 3]
-    assert fates[2].ingress == IngressFates(10, 11, 12, 13, 14, 15, 16, 17)
-    assert fates[2].ingress.received == sum(range(10, 18))
+    assert fates[2].ingress == IngressFates(10, 11, 12, 13, 14, 15, 16, 17, 18, 19)
+    assert fates[2].ingress.received == sum(range(10, 20))
     assert fates[1].ingress == fates[3].ingress == IngressFates(0, 0, 0, 0, 0, 0, 0, 0)
     assert fates[3].rest == EgressFates(14, left=3, marked=2, policy_drops=3, pruned=4)
     assert fates[3].layers == {

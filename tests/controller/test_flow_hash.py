@@ -201,4 +201,4 @@ def test_without_it_no_switch_has_such_entries(seed: int) -> None:
     for equal_costs in ("one", "session-hash"):
         topology.equal_costs = equal_costs
         tables = {one.table for entries in static_entries(topology).values() for one in entries}
-        assert tables <= {"ipv4_host", "ipv4_lpm"}
+        assert tables <= {"source_guard", "ipv4_host", "ipv4_lpm"}

@@ -1,13 +1,14 @@
 """Manifests: what a program of any names gets for the controller's entries, and errors that name
 their place."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
 from tiercast_controller.base.errors import ConfigurationError, ParameterError
-from tiercast_controller.multicast.trees import route
+from tiercast_controller.multicast.trees import Upstream, from_entities, route
 from tiercast_controller.network.marking.base import PortTraffic
 from tiercast_controller.network.marking.of_program import kinds_of
 from tiercast_controller.p4runtime import manifest
@@ -102,10 +103,48 @@ def test_our_own_manifest_changes_nothing(program: Program) -> None:
         entry("ipv4_lpm", {"dst_addr": (256, 24)}, "forward", {"port": 1, "dst_mac": 2}),
         entry("port_marking", {"egress_port": 3}, "threshold_marking", {"threshold": 9}),
         route(manifest.IPv4Address("239.192.0.8"), 4),
+        entry("source_guard", {"ingress_port": 3}, "only_from", {"address": 9}),
     ):
         assert roles.entries([item]) == [item]
         assert roles.only([item.table], [item]) == [item]
     assert roles.has_accounts and roles.has_prefixes
+    assert roles.igmp_meter == "igmp_meter"
+
+
+def test_a_group_of_one_source_says_whence_its_packets_come(program: Program) -> None:
+    roles = Roles(program)
+    group = manifest.IPv4Address("239.192.0.8")
+    own = route(group, 4, Upstream(0x0A000002, 3, 1))
+    (made,) = roles.entries([own])
+    assert made.action == "replicate_from" and made.match == own.match
+    assert dict(made.params) == {"mgid": 4, "only_source": 0x0A000002, "port": 3, "former": 1}
+    assert roles.own(["ipv4_multicast"], [made]) == [own]
+    assert from_entities([own], {}).upstream == {group: Upstream(0x0A000002, 3, 1)}
+
+
+def test_a_program_that_does_not_look_gets_the_same_route(tmp_path: Path) -> None:
+    """And is read back without: the source in its key is no check that the controller knows."""
+    roles = described(tmp_path)
+    group = manifest.IPv4Address("239.192.0.8")
+    plain = roles.entries([route(group, 4)])
+    assert [dict(one.match)["src"] for one in plain] == [0x0A000002, 0x0A000102]
+    (made,) = roles.entries([route(group, 4, Upstream(0x0A000002, 3, 3))])
+    assert made == plain[0]
+    assert roles.own(["ipv4_multicast"], [made]) == [route(group, 4)]
+
+
+def test_a_program_that_always_looks_has_no_groups_of_any_source(program: Program) -> None:
+    described = replace(
+        manifest.own(),
+        manifest=manifest.own().manifest.model_copy(
+            update={"multicast": manifest.own().manifest.multicast[:1]}
+        ),
+    )
+    roles = Roles(Program(program.p4info, b"{}", described))
+    with pytest.raises(
+        ConfigurationError, match="replicates by rpf_port alone, but a group of any"
+    ):
+        roles.entries([route(manifest.IPv4Address("239.192.0.8"), 4)])
 
 
 def test_a_route_fills_a_ternary_key_by_its_prefix(tmp_path: Path) -> None:

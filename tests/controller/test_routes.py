@@ -128,6 +128,8 @@ def test_switches_forward_on_the_paths_and_each_member_gets_one_copy(seed: int) 
         assert topology.is_tree
         return
     changed = trees.reroute()
+    upstream = topology.routes.towards(f"h{source}")
+    around = {name: topology.port_to(name, upstream[name]) for name in entries}
     assert set(changed) == {name for name in entries if trees.state(name) != before[name]}
     assert copies(topology, trees, f"s{source}") == wanted
     graph = graph_of(links)
@@ -136,13 +138,20 @@ def test_switches_forward_on_the_paths_and_each_member_gets_one_copy(seed: int) 
         a, b = (f"s{node}" for node in failed)
         uses = {topology.neighbour(a, p) for c in trees.state(a).copies.values() for p in c}
         assert b not in uses
-        around = Routes({link: delay for link, delay in links.items() if link != failed})
+        without = Routes({link: delay for link, delay in links.items() if link != failed})
         for x, y in itertools.permutations(routes.neighbours, 2):
-            there = [f"s{node}" for node in around.path(x, y)]
+            there = [f"s{node}" for node in without.path(x, y)]
             assert topology.routes.path(f"s{x}", f"s{y}") == there
     assert topology.change_link(f"s{failed[0]}", port, up=True)
     trees.reroute()
-    assert {name: trees.state(name) for name in entries} == before
+    for name in entries:
+        after = trees.state(name)
+        assert (after.copies, after.tops) == (before[name].copies, before[name].tops)
+        for group, way in after.upstream.items():
+            was = before[name].upstream[group]
+            assert (way.source, way.port) == (was.source, was.port)
+            # What was on its way around the failure still counts.
+            assert way.former == around[name]
 
 
 def copies(topology: Topology, trees: SessionTrees, root: str) -> list[str]:

@@ -3,13 +3,28 @@ order of updates that a switch may choose is safe."""
 
 import random
 from collections import defaultdict
+from ipaddress import IPv4Interface
 
 import networkx as nx
 from hypothesis import given
 from hypothesis import strategies as st
 from tiercast_controller.multicast.replication import ReplicationGroups
-from tiercast_controller.multicast.trees import MulticastState, SessionState, SessionTrees, route
-from tiercast_controller.network.topology import Session, group_address
+from tiercast_controller.multicast.trees import (
+    MulticastState,
+    SessionState,
+    SessionTrees,
+    Upstream,
+    from_entities,
+    route,
+)
+from tiercast_controller.network.topology import (
+    Checks,
+    Host,
+    Session,
+    Switch,
+    Topology,
+    group_address,
+)
 from tiercast_controller.p4runtime.entities import MulticastGroup, Op
 
 SESSION = Session(1, 5, "h0")
@@ -28,8 +43,12 @@ def from_scratch(topology, members) -> dict[str, SessionState]:
     states = {}
     for switch in topology.switches:
         state = states[switch.name] = SessionState()
+        before = nx.shortest_path(topology.as_graph(), "h0", switch.name)[-2]
+        port = topology.port_to(switch.name, before)
         for rank, copies in ports[switch.name].items():
-            state.copies[group_address(SESSION.number, rank)] = frozenset(copies)
+            group = group_address(SESSION.number, rank)
+            state.copies[group] = frozenset(copies)
+            state.upstream[group] = Upstream(0x0A000002, port, port)  # h0's address
         for port in range(1, 4):
             ranks = [rank for rank, copies in ports[switch.name].items() if port in copies]
             if ranks:
@@ -50,6 +69,9 @@ def apply(state: MulticastState, update) -> None:
         found = [a for a in map(lambda r: group_address(1, r), range(8))
                  if route(a, 0).match == entity.match]  # fmt: skip
         table, key, value = state.routes, found[0], dict(entity.params)["mgid"]
+        state.upstream |= from_entities([entity], {}).upstream
+        if update.op is Op.DELETE:
+            state.upstream.pop(key, None)
     assert (key in table) == (update.op is not Op.INSERT), update
     if update.op is Op.DELETE:
         del table[key]
@@ -112,7 +134,9 @@ def test_repeated_joins_and_leaves_change_nothing(tree_of) -> None:
 
 
 def copied(state: MulticastState) -> MulticastState:
-    return MulticastState(dict(state.groups), dict(state.routes), dict(state.tops))
+    return MulticastState(
+        dict(state.groups), dict(state.routes), dict(state.tops), dict(state.upstream)
+    )
 
 
 @given(steps=STEPS, seed=st.integers(), kept=st.sampled_from([0, 1, 100]))
@@ -176,7 +200,7 @@ def test_whatever_was_found_is_mended(tree_of, found, steps, seed) -> None:
             apply(found, update)
             if update.op is not Op.DELETE and not isinstance(update.entity, MulticastGroup):
                 for address, mgid in found.routes.items():
-                    if update.entity == route(address, mgid):
+                    if update.entity == route(address, mgid, wanted.upstream.get(address)):
                         assert found.groups[mgid] == wanted.copies[address]
     assert found == desired
     assert found.forwarding() == wanted
@@ -196,12 +220,14 @@ def test_a_join_of_the_next_layer_raises_the_top_group_first(tree_of) -> None:
         groups.written(ADDRESSES, installed)
         return [[str(update) for update in batch] for batch in batches]
 
+    # h0 sends, behind port 1.
+    before, after = "former_rpf_port=0x1", "rpf_port=0x1, source=0xa000002"
     trees.join(0, "s0", 2)
     assert change() == [
         ["INSERT multicast group 1 -> ports [2]"],
         [
             "INSERT top_group[egress_port=0x2, session=0x1] -> set_top_group(rank=0x0)",
-            "INSERT ipv4_multicast[dst_addr=0xefc00008] -> replicate(mgid=0x1)",
+            f"INSERT ipv4_multicast[dst_addr=0xefc00008] -> replicate({before}, mgid=0x1, {after})",
         ],
     ]
     trees.join(1, "s0", 2)
@@ -210,11 +236,11 @@ def test_a_join_of_the_next_layer_raises_the_top_group_first(tree_of) -> None:
             "MODIFY top_group[egress_port=0x2, session=0x1] -> set_top_group(rank=0x1)",
             "INSERT multicast group 2 -> ports [2]",
         ],
-        ["INSERT ipv4_multicast[dst_addr=0xefc00009] -> replicate(mgid=0x2)"],
+        [f"INSERT ipv4_multicast[dst_addr=0xefc00009] -> replicate({before}, mgid=0x2, {after})"],
     ]
     trees.leave(1, "s0", 2)
     assert change() == [
-        ["DELETE ipv4_multicast[dst_addr=0xefc00009] -> replicate(mgid=0x2)"],
+        [f"DELETE ipv4_multicast[dst_addr=0xefc00009] -> replicate({before}, mgid=0x2, {after})"],
         ["MODIFY top_group[egress_port=0x2, session=0x1] -> set_top_group(rank=0x0)"],
     ]
     trees.join(0, "s0", 3)
@@ -222,7 +248,7 @@ def test_a_join_of_the_next_layer_raises_the_top_group_first(tree_of) -> None:
         ["INSERT multicast group 3 -> ports [2, 3]"],
         [
             "INSERT top_group[egress_port=0x3, session=0x1] -> set_top_group(rank=0x0)",
-            "MODIFY ipv4_multicast[dst_addr=0xefc00008] -> replicate(mgid=0x3)",
+            f"MODIFY ipv4_multicast[dst_addr=0xefc00008] -> replicate({before}, mgid=0x3, {after})",
         ],
     ]
 
@@ -238,3 +264,61 @@ def test_members_that_return_need_one_batch(tree_of) -> None:
         batches.append(len(planned))
     assert batches == [2, 1, 1]
     assert groups.plan(installed, trees.state("s0")) == (installed, [])
+
+
+def test_a_moved_path_still_takes_what_is_on_its_way(tree_of) -> None:
+    """A ring of four switches, with the source at s0 and a member at s2. When the path's first link
+    fails, s2 takes packets through the new port and the former one, and no others."""
+    topology = ring()
+    trees = SessionTrees(topology, SESSION)
+    trees.join(0, "s2", 3)
+    group = group_address(1, 0)
+
+    def ports(switch: str) -> Upstream:
+        return trees.state(switch).upstream[group]
+
+    source = int(topology.host("h0").interface.ip)
+    assert ports("s2") == Upstream(source, 1, 1)
+    topology.change_link("s0", 2, up=False)  # to s1
+    topology.change_link("s1", 1, up=False)
+    changed = trees.reroute()
+    assert set(changed) == {"s0", "s1", "s2", "s3"}
+    assert changed.index("s2") < changed.index("s3") < changed.index("s0")
+    assert ports("s2") == Upstream(source, 2, 1)
+    assert ports("s3") == Upstream(source, 1, 1)
+    topology.change_link("s0", 2, up=True)
+    topology.change_link("s1", 1, up=True)
+    trees.reroute()
+    assert ports("s2") == Upstream(source, 1, 2)
+
+
+def test_without_the_check_a_group_is_forwarded_wherever_it_comes_from(tree_of) -> None:
+    topology = tree_of(1)
+    topology.checks = Checks(source=False)
+    trees, groups = SessionTrees(topology, SESSION), ReplicationGroups()
+    trees.join(0, "s0", 2)
+    assert trees.state("s0").upstream == {}
+    installed, batches = groups.plan(MulticastState(), trees.state("s0"))
+    assert str(batches[1][1].entity) == "ipv4_multicast[dst_addr=0xefc00008] -> replicate(mgid=0x1)"
+    # Switched on again, the same route is written with the check.
+    topology.checks = Checks()
+    _, batches = groups.plan(installed, trees.state("s0"))
+    assert [update.op for batch in batches for update in batch] == [Op.MODIFY]
+
+
+def ring() -> Topology:
+    """s0, s1, s2 and s3, each linked to the next by its port 2 and to the one before by port 1 (s0:
+    ports 2 and 4, s2: 1 and 2); h0 at port 1 of s0, h2 at port 3 of s2."""
+    topology = Topology()
+    for number in range(4):
+        topology.add_switch(Switch(f"s{number}", number + 1, "unix:/none"))
+    for number in (0, 2):
+        interface = IPv4Interface(f"10.0.{number}.2/24")
+        topology.add_host(Host(f"h{number}", interface, number))
+    topology.connect("s0", 1, "h0")
+    topology.connect("s2", 3, "h2")
+    topology.connect("s0", 2, "s1", 1, delay_ns=1)
+    topology.connect("s1", 2, "s2", 1, delay_ns=1)
+    topology.connect("s0", 4, "s3", 1, delay_ns=2)
+    topology.connect("s3", 2, "s2", 2, delay_ns=2)
+    return topology

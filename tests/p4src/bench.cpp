@@ -118,6 +118,27 @@ void Bench::subscribe(std::uint32_t group_address, std::uint32_t mgid,
       entry({FieldMatch::exact(number(group_address, 4))}, "replicate", {number(mgid, 2)}));
 }
 
+void Bench::subscribe_from(std::uint32_t group_address, std::uint32_t mgid,
+                           std::vector<std::uint32_t> ports, std::string_view source,
+                           std::uint32_t port, std::uint32_t former_port) {
+  subscribe(group_address, mgid, std::move(ports));
+  put(*switch_, "ipv4_multicast",
+      entry(
+          {FieldMatch::exact(number(group_address, 4))}, "replicate_from",
+          {number(mgid, 2), number(address(source), 4), number(port, 2), number(former_port, 2)}));
+}
+
+void Bench::guard(std::uint32_t port, std::string_view host) {
+  put(*switch_, "source_guard",
+      entry({FieldMatch::exact(number(port, 2))}, "only_from", {number(address(host), 4)}));
+}
+
+void Bench::limit_igmp(std::uint32_t port, std::uint32_t rate, std::uint32_t burst) {
+  const auto per_second = static_cast<double>(rate);
+  must(switch_->write_meter("igmp_meter", port,
+                            engine::MeterConfig{per_second, burst, per_second, burst}));
+}
+
 void Bench::top_group(std::uint32_t port, std::uint32_t session, std::uint32_t rank) {
   put(*switch_, "top_group",
       entry(top_group_key(port, session), "set_top_group", {number(rank, 1)}));

@@ -83,9 +83,11 @@ enum class IngressFate : std::uint32_t {
   kNoRoute,
   kToController,
   kAggregated,
-  kFromController
+  kFromController,
+  kRefused,
+  kPoliced
 };
-inline constexpr std::uint32_t kIngressFates = 8;
+inline constexpr std::uint32_t kIngressFates = 10;
 
 // A column of egress_fates: packets.
 struct EgressFates {
@@ -112,6 +114,14 @@ class Bench : public engine::Output {
   void next_hop(std::uint32_t place, std::uint32_t port, std::uint64_t mac);
   void no_next_hop(std::uint32_t place);
   void subscribe(std::uint32_t group_address, std::uint32_t mgid, std::vector<std::uint32_t> ports);
+  // As subscribe(), with packets of `source` through one of two ports alone.
+  void subscribe_from(std::uint32_t group_address, std::uint32_t mgid,
+                      std::vector<std::uint32_t> ports, std::string_view source, std::uint32_t port,
+                      std::uint32_t former_port);
+  // The port sends from this address alone.
+  void guard(std::uint32_t port, std::string_view address);
+  // IGMP of a port: packets a second, and how many of them at once.
+  void limit_igmp(std::uint32_t port, std::uint32_t rate, std::uint32_t burst);
   void top_group(std::uint32_t port, std::uint32_t session, std::uint32_t rank);
   void no_top_group(std::uint32_t port, std::uint32_t session);
   void marking(std::uint32_t port, std::uint32_t threshold, std::uint32_t idle_us = 0);

@@ -318,13 +318,35 @@ class RunningSwitch(Network):
         return self.program.decode_packet_in(packet)["ingress_port"], packet.payload
 
     def replicate(self, group: int, mgid: int, ports: tuple[int, ...]) -> None:
+        self._make_group(mgid, ports)
+        self.insert("ipv4_multicast", {"hdr.ipv4.dst_addr": group}, "replicate", {"mgid": mgid})
+
+    def replicate_from(
+        self, group: int, mgid: int, ports: tuple[int, ...], *, source: int, port: int, former: int
+    ) -> None:
+        """Only packets of `source` through one of two ports."""
+        self._make_group(mgid, ports)
+        values = {"mgid": mgid, "only_source": source, "port": port, "former": former}
+        self.insert("ipv4_multicast", {"hdr.ipv4.dst_addr": group}, "replicate_from", values)
+
+    def limit_igmp(self, port: int, rate_per_s: int, burst: int) -> None:
+        """A rate of 0: as much as comes."""
+        entity = p4.Entity()
+        metered = entity.meter_entry
+        metered.meter_id = self.program.meter_id("igmp_meter")
+        metered.index.index = port
+        if rate_per_s:
+            metered.config.cir = metered.config.pir = rate_per_s
+            metered.config.cburst = metered.config.pburst = burst
+        self.write(p4.Update.MODIFY, entity)
+
+    def _make_group(self, mgid: int, ports: tuple[int, ...]) -> None:
         entity = p4.Entity()
         made = entity.packet_replication_engine_entry.multicast_group_entry
         made.multicast_group_id = mgid
         for port in ports:
             made.replicas.add(egress_port=port, instance=1)
         self.write(p4.Update.INSERT, entity)
-        self.insert("ipv4_multicast", {"hdr.ipv4.dst_addr": group}, "replicate", {"mgid": mgid})
 
     def counters(self, name: str, indices: Iterable[int]) -> list[int]:
         """Packets."""
@@ -346,7 +368,7 @@ class RunningSwitch(Network):
 
     def ingress(self, port: int) -> list[int]:
         """Packets by fate (docs/p4.md, "Fates")."""
-        return self.counters("ingress_fates", range(port, 8 * 512, 512))
+        return self.counters("ingress_fates", range(port, 10 * 512, 512))
 
     def egress(self, column: int) -> list[int]:
         """Packets by fate."""

@@ -4,6 +4,7 @@ import ipaddress
 import time
 
 import pytest
+from p4.v1 import p4runtime_pb2 as p4
 from scapy.layers.inet import IP, UDP, IPOption_Router_Alert
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
@@ -28,10 +29,12 @@ MARKED_SESSION, TOP_RANK = 2, 3  # uses the slow port; has no aggregator
 COLUMNS = {(SESSION, 0): 512, (MARKED_SESSION, 0): 517, (MARKED_SESSION, TOP_RANK): 522}
 # By (session, rank): the replication group.
 GROUPS = {(SESSION, 0): 8, (MARKED_SESSION, 0): 16, (MARKED_SESSION, TOP_RANK): 19}
+GUARDED = 5, 40  # a session that only its source may send, and its replication group
 # Rows of the counters (docs/p4.md, "Fates").
-(FORWARDED, INVALID, EXPIRED, NO_GROUP, NO_ROUTE, TO_CONTROLLER, AGGREGATED, FROM_CONTROLLER) = (
-    range(8)
-)
+(
+    FORWARDED, INVALID, EXPIRED, NO_GROUP, NO_ROUTE, TO_CONTROLLER, AGGREGATED, FROM_CONTROLLER,
+    REFUSED, POLICED,
+) = range(10)  # fmt: skip
 LEFT, LEFT_MARKED, DROPPED, PRUNED = range(4)
 
 
@@ -263,6 +266,64 @@ def test_a_group_goes_where_it_is_wanted(quiet):
     quiet.send(2, frame)
     quiet.only(3)
     assert quiet.receive(2, 1, timeout=0.1) == [], "not back to where it came from"
+
+
+def claiming(frame: bytes, source: str) -> bytes:
+    """The frame with another source address."""
+    packet = Ether(frame)
+    packet[IP].src = source
+    del packet[IP].chksum
+    return bytes(packet)
+
+
+def test_what_is_not_from_where_it_claims_to_be_is_refused(quiet):
+    """A group of one source; a host's own address; both counted at the port."""
+    session, mgid = GUARDED
+    quiet.replicate_from(group(session, 0), mgid, (SLOW,), source=0x0A000003, port=UP, former=UP)
+    own = claiming(group_packet(session, 0), "10.0.0.3")
+    guard = {"ingress_port": 2}, "only_from", {"address": 0x0A000302}
+    quiet.insert("source_guard", *guard)
+    try:
+        before = quiet.ingress(2)
+        quiet.send(UP, own)
+        assert quiet.only(SLOW)[14 + 20 :] == own[14 + 20 :]
+        other = quiet.ingress(UP)
+        quiet.send(UP, claiming(own, "10.0.0.4"))
+        send(quiet, 2, own, 2)
+        send(quiet, 2, claiming(own, "10.0.3.2"), 3)
+        send(quiet, 2, claiming(unicast(1), "10.0.0.4"), 4)
+        send(quiet, 2, claiming(igmp_report(), "10.0.0.4"), 5)
+        quiet.send(2, claiming(unicast(1), "10.0.3.2"))
+        quiet.send(2, claiming(igmp_report(), "10.0.3.2"))
+        received = quiet.only(SLOW)
+        assert Ether(received)[IP].src == "10.0.3.2"
+        assert quiet.packet_in() is not None and quiet.packet_in(timeout=0.1) is None
+        counted = grown(quiet.ingress(2), before)
+        assert (counted[REFUSED], counted[FORWARDED]) == (2 + 3 + 4 + 5, 1)
+        assert counted[TO_CONTROLLER] == 1 and sum(counted) == 2 + 3 + 4 + 5 + 2
+        assert grown(quiet.ingress(UP), other)[REFUSED] == 1
+    finally:
+        quiet.write(p4.Update.DELETE, quiet.entity("source_guard", *guard))
+
+
+def test_igmp_above_a_ports_rate_is_dropped(quiet):
+    """Ten at once, then one a second: as many as that in the time that it took."""
+    before = quiet.ingress(3)
+    since = time.monotonic()
+    quiet.limit_igmp(3, rate_per_s=1, burst=10)
+    send(quiet, 3, igmp_report(), 40)
+    wait_until(lambda: sum(grown(quiet.ingress(3), before)) == 40, "all are counted")
+    took_s = time.monotonic() - since
+    counted = grown(quiet.ingress(3), before)
+    assert counted[TO_CONTROLLER] + counted[POLICED] == 40
+    assert 10 <= counted[TO_CONTROLLER] <= 10 + took_s
+    for _ in range(counted[TO_CONTROLLER]):
+        assert quiet.packet_in() is not None
+    assert quiet.packet_in(timeout=0.2) is None
+    quiet.limit_igmp(3, rate_per_s=0, burst=0)
+    send(quiet, 3, igmp_report(), 20)
+    for _ in range(20):
+        assert quiet.packet_in() is not None
 
 
 def igmp_report() -> bytes:

@@ -71,6 +71,15 @@ class Membership(Generic[Place]):
                 reporters[reporter] = min(deadline, now_s + self._leave_latency_s)
         return self._drop_if_empty(member)
 
+    def reporters_at(self, switch: str, port: int) -> set[IPv4Address]:
+        """Of all groups at a port."""
+        return {
+            reporter
+            for place, reporters in self._reporters.items()
+            if (place.switch, place.port) == (switch, port)
+            for reporter in reporters
+        }
+
     def expire(self, now_s: float) -> list[Place]:
         """Forgets reporters that were not heard in time. Returns the places that lost their last
         one."""

@@ -91,7 +91,7 @@ class ReplicationGroups:
         """The desired state with group numbers, and the batches that lead to it from `installed`.
         Groups that are no longer needed stay on the switch. Raises SwitchError if there is no free
         number."""
-        desired = MulticastState(tops=dict(wanted.tops))
+        desired = MulticastState(tops=dict(wanted.tops), upstream=dict(wanted.upstream))
         for address, ports in wanted.copies.items():
             number = self._numbers.get((address, ports)) or self._take((address, ports))
             self._use(number, address)

@@ -21,6 +21,7 @@ from tiercast_controller.multicast.membership import (
     Member,
     Membership,
 )
+from tiercast_controller.multicast.policer import Policer
 from tiercast_controller.multicast.shared_tree import SharedTree
 from tiercast_controller.multicast.trees import (
     MulticastState,
@@ -72,6 +73,7 @@ class Subscriptions:
         self._leave_latency_s = leave_latency_s
         self._membership: Membership[Member] = Membership(lifetime_s, leave_latency_s)
         self._group_membership: Membership[GroupMember] = Membership(lifetime_s, leave_latency_s)
+        self._policer = Policer(topology.checks.igmp, self._reporters_at)
         self._set_target = set_target
         self._emit = emit
         self._tell_sender = tell
@@ -121,8 +123,19 @@ class Subscriptions:
         for number, tree in self._trees.items():
             self._announced[number] = tree.top_rank()
 
+    def policed(self, switch: str, port: int) -> int:
+        """The reports that were refused since the start, because they were too many or of too
+        many reporters."""
+        return sum(self._policer.refused((switch, port)))
+
+    def _reporters_at(self, place: tuple[str, int]) -> set[IPv4Address]:
+        return self._membership.reporters_at(*place) | self._group_membership.reporters_at(*place)
+
     def on_packet(self, switch: str, packet: PacketIn) -> None:
         """A frame that a switch sent to the controller."""
+        place = switch, packet.port
+        if not self._policer.admits(place, len(packet.frame), packet.time_ns / 1e9):
+            return  # counted
         try:
             message = parse_frame(packet.frame)
         except IgmpError as error:
@@ -131,6 +144,8 @@ class Subscriptions:
         if not self._topology.is_host_port(switch, packet.port):
             self._reject(switch, packet, f"{message.type.name} at a port that leads to no host")
             return
+        if message.records and not self._policer.knows(place, message.reporter):
+            return  # counted
         self._on_message(switch, packet, message)
 
     def expire(self, now_s: float) -> None:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tiercast_controller.network.topology import (
     AnySourceGroup,
@@ -22,6 +22,17 @@ from tiercast_controller.network.topology import (
     session_and_rank,
 )
 from tiercast_controller.p4runtime.entities import MulticastGroup, Op, TableEntry, Update, entry
+
+
+class Upstream(NamedTuple):
+    """Whence a group's packets come to a switch: the check of RFC 7761, 4.2."""
+
+    source: int  # IPv4 address
+    port: int  # that leads to the source
+    # The port that led there before the path moved: what is on its way there still counts. Else the
+    # same as `port`.
+    former: int
+
 
 # A group address, and the ports (at least one) that get a copy of each packet sent to it.
 Copies = tuple[IPv4Address, frozenset[int]]
@@ -32,6 +43,8 @@ class MulticastState:
     groups: dict[int, frozenset[int]] = field(default_factory=dict)  # egress ports by group id
     routes: dict[IPv4Address, int] = field(default_factory=dict)  # group id by group address
     tops: dict[tuple[int, int], int] = field(default_factory=dict)  # rank by (port, session)
+    # By group address, as far as the switch looks at that.
+    upstream: dict[IPv4Address, Upstream] = field(default_factory=dict)
 
     def highest_carried(self) -> dict[tuple[int, int], int]:
         """The highest rank that leaves through a port, by (port, session)."""
@@ -54,6 +67,7 @@ class MulticastState:
             {m: self.groups[m] for m in routes.values() if m in self.groups},
             routes,
             {key: rank for key, rank in self.tops.items() if key[1] == session},
+            {a: self.upstream[a] for a in routes if a in self.upstream},
         )
 
     def of_group(self, address: IPv4Address) -> MulticastState:
@@ -67,7 +81,10 @@ class MulticastState:
     def forwarding(self) -> SessionState:
         """What the switch does, whichever groups it uses for that."""
         ports = {a: self.groups.get(m, frozenset()) for a, m in self.routes.items()}
-        return SessionState({a: copies for a, copies in ports.items() if copies}, dict(self.tops))
+        return SessionState(
+            {a: copies for a, copies in ports.items() if copies}, dict(self.tops),
+            {a: way for a, way in self.upstream.items() if ports.get(a)},
+        )  # fmt: skip
 
 
 @dataclass
@@ -77,10 +94,13 @@ class SessionState:
     # Group address and ports, as in Copies.
     copies: dict[IPv4Address, frozenset[int]] = field(default_factory=dict)
     tops: dict[tuple[int, int], int] = field(default_factory=dict)  # rank by (port, session)
+    # By group address; a group without is forwarded wherever its packets come from.
+    upstream: dict[IPv4Address, Upstream] = field(default_factory=dict)
 
     def merge(self, other: SessionState) -> None:
         self.copies.update(other.copies)
         self.tops.update(other.tops)
+        self.upstream.update(other.upstream)
 
 
 # What the controller installs by itself: a session, by its number, or a group of any source.
@@ -110,6 +130,8 @@ class SessionTrees:
         self.source_switch, self.source_port = topology.attachment(session.source)
         self._topology = topology
         self._upstream = topology.routes_of(session.number).towards(session.source)
+        self._source = int(topology.host(session.source).interface.ip)
+        self._former: dict[str, int] = {}  # Upstream.former of switches whose path has moved
         self._ports: list[dict[str, set[int]]] = [defaultdict(set) for _ in range(session.layers)]
 
     @property
@@ -160,7 +182,11 @@ class SessionTrees:
             if self._topology.is_host_port(switch, port)
         ]
         routes = self._topology.routes_of(self.session.number)
-        self._upstream = routes.towards(self.session.source)
+        hops, self._upstream = self._upstream, routes.towards(self.session.source)
+        for name in (switch.name for switch in self._topology.switches):
+            was = hops.get(name)
+            if was is not None and was != self._upstream.get(name, was):
+                self._former[name] = self._topology.port_to(name, was)
         self._ports = [defaultdict(set) for _ in self._ports]
         for rank, switch, port in members:
             self.join(rank, switch, port)
@@ -185,11 +211,17 @@ class SessionTrees:
             ports = self._ports[rank].get(switch)
             if ports:
                 state.copies[self.session.group(rank)] = frozenset(ports)
+                if self._topology.checks.source:
+                    state.upstream[self.session.group(rank)] = self._rpf(switch)
         # Ranks ascend, so the last one that a port carries is its top group.
         for rank in range(self.session.layers):
             for port in self._ports[rank].get(switch, ()):
                 state.tops[port, self.session.number] = rank
         return state
+
+    def _rpf(self, switch: str) -> Upstream:
+        port = self._topology.port_to(switch, self._upstream[switch])
+        return Upstream(self._source, port, self._former.get(switch, port))
 
     def _towards_source(self, switch: str) -> tuple[str, int]:
         parent = self._upstream[switch]
@@ -251,13 +283,14 @@ def plan(installed: MulticastState, desired: MulticastState) -> list[list[Update
         batch.append(Update(op, MulticastGroup(mgid, wanted or frozenset())))
     for address in sorted(installed.routes.keys() | desired.routes.keys()):
         old, new = installed.routes.get(address), desired.routes.get(address)
-        if old == new:
+        was, way = installed.upstream.get(address), desired.upstream.get(address)
+        if old == new and was == way:
             continue
         if new is None:
-            second.append(Update(Op.DELETE, route(address, installed.routes[address])))
+            second.append(Update(Op.DELETE, route(address, installed.routes[address], was)))
             continue
         op = Op.INSERT if old is None else Op.MODIFY
-        second.append(Update(op, route(address, new)))
+        second.append(Update(op, route(address, new, way)))
     return [batch for batch in (first, second, third) if batch]
 
 
@@ -268,8 +301,12 @@ def top_group(key: tuple[int, int], rank: int) -> TableEntry:
     )
 
 
-def route(address: IPv4Address, mgid: int) -> TableEntry:
-    return entry("ipv4_multicast", {"dst_addr": int(address)}, "replicate", {"mgid": mgid})
+def route(address: IPv4Address, mgid: int, way: Upstream | None = None) -> TableEntry:
+    """`way` None: whoever sends."""
+    params = {"mgid": mgid}
+    if way is not None:
+        params |= {"source": way.source, "rpf_port": way.port, "former_rpf_port": way.former}
+    return entry("ipv4_multicast", {"dst_addr": int(address)}, "replicate", params)
 
 
 def from_entities(
@@ -280,7 +317,13 @@ def from_entities(
     for item in entries:
         params = dict(item.params)
         if item.table == "ipv4_multicast":
-            state.routes[IPv4Address(item.exact("dst_addr"))] = params.get("mgid", 0)
+            address = IPv4Address(item.exact("dst_addr"))
+            state.routes[address] = params.get("mgid", 0)
+            if "rpf_port" in params:
+                port = params["rpf_port"]
+                state.upstream[address] = Upstream(
+                    params.get("source", 0), port, params.get("former_rpf_port", port)
+                )
         elif item.table == "top_group":
             key = item.exact("egress_port"), item.exact("session")
             state.tops[key] = params.get("rank", 0)

@@ -39,6 +39,9 @@ class IngressFates:
     to_controller: int
     aggregated: int
     from_controller: int
+    # 0 in a program that does not count them.
+    refused: int = 0  # not from where it claims to be
+    policed: int = 0  # IGMP above its port's rate
 
     @property
     def received(self) -> int:
@@ -116,17 +119,19 @@ class FateColumns:
             for address, first in zip(self._groups.values(), self.first.values(), strict=True)
         ]
 
-    def cells(self) -> Iterator[tuple[str, int]]:
-        """The cells, as (counter, index), that `fates` needs."""
+    def cells(self, ingress_cells: int) -> Iterator[tuple[str, int]]:
+        """The cells, as (counter, index), that `fates` needs. `ingress_cells` are those that the
+        program's counter `ingress_fates` has."""
         for port in self.ports:
-            yield from _cells(INGRESS, port)
+            yield from (cell for cell in _cells(INGRESS, port) if cell[1] < ingress_cells)
             for first in (0, *self.first.values()):
                 yield from _cells(EGRESS, first + port)
 
     def fates(
         self, packets: Mapping[tuple[str, int], int], entered: Entered | None
     ) -> dict[int, PortFates]:
-        """The fates by port. `packets` holds the packets of each of cells()."""
+        """The fates by port. `packets` holds the packets of each of cells(); those that the program
+        has not are 0."""
         others: dict[int, int] = {}
         if entered is not None:
             others = dict(entered.alone)
@@ -145,7 +150,7 @@ class FateColumns:
 
         return {
             port: PortFates(
-                IngressFates(*(packets[cell] for cell in _cells(INGRESS, port))),
+                IngressFates(*(packets.get(cell, 0) for cell in _cells(INGRESS, port))),
                 egress(port),
                 {
                     group: egress(port, first, self._groups[group])

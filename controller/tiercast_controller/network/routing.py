@@ -18,12 +18,13 @@ Hops = tuple[str, ...]  # several where paths have equal costs and flows spread 
 def static_entries(
     topology: Topology, only_hosts: Collection[str] = ()
 ) -> dict[str, list[TableEntry]]:
-    """For each switch: its entries of ipv4_host, ipv4_lpm, next_hop, ipv4_spread, port_marking and
-    queue_class. The switches `only_hosts` cannot route prefixes."""
+    """For each switch: its entries of source_guard, ipv4_host, ipv4_lpm, next_hop, ipv4_spread,
+    port_marking and queue_class. The switches `only_hosts` cannot route prefixes."""
     hosts = _Hosts(topology.hosts)
     behind = _behind(topology, hosts.hosts)
     return {
         switch.name: [
+            *_guards(topology, switch.name),
             *_routes(
                 topology, switch.name, hosts, behind[switch.name], switch.name not in only_hosts
             ),
@@ -163,6 +164,21 @@ def _routes(
         spread = {"first": first, "count": len(ways), "multiplier": multiplier(switch)}
         for shared in (*prefixes, *((address, 32) for address in alone)):
             yield entry("ipv4_spread", {"dst_addr": shared}, "spread", spread)
+
+
+def _guards(topology: Topology, switch: str) -> list[TableEntry]:
+    """The address of the host at each port that leads to one."""
+    if not topology.checks.place:
+        return []
+    return [
+        entry(
+            "source_guard",
+            {"ingress_port": port},
+            "only_from",
+            {"address": int(topology.host(topology.neighbour(switch, port)).interface.ip)},
+        )
+        for port in topology.host_ports_of(switch)
+    ]
 
 
 def _marking(topology: Topology, switch: str) -> list[TableEntry]:

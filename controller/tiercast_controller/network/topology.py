@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
+from tiercast_controller.base.strict import Strict
 from tiercast_controller.network.marking import PortPolicy, PortQueue
 from tiercast_controller.network.routes import LinkDelays, Routes
 from tiercast_controller.p4runtime.tls import Tls
@@ -61,6 +62,14 @@ Aggregation = Literal["sender", "network"]
 # tree takes one by the session's number, so that sessions share them, and unicast takes the rule's
 # ("session-hash"); or each unicast flow takes one, too, by its addresses and ports ("flow-hash").
 EqualCosts = Literal["one", "session-hash", "flow-hash"]
+
+
+class Checks(Strict):
+    """What switches check about where packets come from (docs/security.md)."""
+
+    source: bool = True  # a session's packets: their source, and the port that leads to it
+    place: bool = True  # a host's packets: its own address
+    igmp: bool = True  # a host's reports: not too many
 
 
 @dataclass(frozen=True)
@@ -125,8 +134,10 @@ def session_and_rank(group: IPv4Address) -> tuple[int, int] | None:
 class Topology:
     """Every method raises ConfigurationError if names, ports or addresses do not fit together."""
 
-    def __init__(self, equal_costs: EqualCosts = "one") -> None:
+    def __init__(self, equal_costs: EqualCosts = "one", checks: Checks | None = None) -> None:
+        """`checks` None: all of them."""
         self.equal_costs = equal_costs
+        self.checks = checks or Checks()
         self._nodes: dict[str, Switch | Host] = {}
         # For each link, in both directions: node -> neighbour -> {switch: port}.
         self._links: dict[str, dict[str, dict[str, int]]] = {}
@@ -318,6 +329,9 @@ class Topology:
             for port, name in ports.items():
                 if isinstance(self.node(name), Host):
                     yield switch, port
+
+    def host_ports_of(self, switch: str) -> list[int]:
+        return [port for port in self.ports(switch) if self.is_host_port(switch, port)]
 
     def is_host_port(self, switch: str, port: int) -> bool:
         name = self._neighbour.get(switch, {}).get(port)

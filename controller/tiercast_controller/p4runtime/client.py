@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import grpc
@@ -23,6 +23,7 @@ from tiercast_controller.base.errors import NotPrimaryError, SwitchError, Unsupp
 from tiercast_controller.p4runtime.entities import (
     CloneSession,
     Entity,
+    MeterCell,
     MulticastGroup,
     Op,
     RegisterCell,
@@ -325,6 +326,20 @@ class P4RuntimeClient:
             async for e in self._read(wanted)
         }
 
+    async def read_meter(self, meter: str, indices: Collection[int]) -> dict[int, int]:
+        """The committed rate of some cells of a meter, in units/s, by index; 0: it limits
+        nothing."""
+        identifier = self.program.meter_id(meter)
+        wanted = [
+            p4.Entity(meter_entry=p4.MeterEntry(meter_id=identifier, index=p4.Index(index=index)))
+            for index in indices
+        ]
+        found = dict.fromkeys(indices, 0)
+        if wanted:
+            async for entity in self._read(wanted):
+                found[entity.meter_entry.index.index] = entity.meter_entry.config.cir
+        return found
+
     async def packet_out(self, port: int, frame: bytes) -> None:
         """Sends a frame out of a port."""
         if self._stream is None:
@@ -375,6 +390,14 @@ class P4RuntimeClient:
             cell.index.index = entity.index
             bits = self.program.register_bits(entity.register)
             cell.data.bitstring = encode(entity.value, bits, entity.register)
+            return message
+        if isinstance(entity, MeterCell):
+            metered = message.meter_entry
+            metered.meter_id = self.program.meter_id(entity.meter)
+            metered.index.index = entity.index
+            if entity.rate:
+                metered.config.cir = metered.config.pir = entity.rate
+                metered.config.cburst = metered.config.pburst = entity.burst
             return message
         if isinstance(entity, CloneSession):
             clones = message.packet_replication_engine_entry.clone_session_entry

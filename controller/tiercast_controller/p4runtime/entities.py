@@ -1,5 +1,5 @@
 """The entities that are written to a switch: table entries by names, replication groups, clone
-sessions."""
+sessions, cells of registers and meters."""
 
 from __future__ import annotations
 
@@ -122,7 +122,20 @@ class RegisterCell:
         return f"{self.register}[{self.index}] = {self.value:#x}"
 
 
-Entity = TableEntry | MulticastGroup | CloneSession | RegisterCell
+@dataclass(frozen=True)
+class MeterCell:
+    """A cell of a meter of packets with one rate; it can only be modified."""
+
+    meter: str
+    index: int
+    rate: int  # packets/s; 0: it limits nothing
+    burst: int  # packets
+
+    def __str__(self) -> str:
+        return f"{self.meter}[{self.index}] = {self.rate} packets/s, bursts of {self.burst}"
+
+
+Entity = TableEntry | MulticastGroup | CloneSession | RegisterCell | MeterCell
 
 
 @dataclass(frozen=True)

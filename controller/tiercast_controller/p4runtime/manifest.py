@@ -51,7 +51,8 @@ class Role:
 _HOP = {"port": "port", "next_hop_mac": "dst_mac"}
 _SPREAD = ("first", "count", "multiplier")
 _AGGREGATION = ("slot", "id", "address", "parent", "mac", "upstream_port")
-SOURCE = "source"  # of a group: not in the controller's entries, but known
+SOURCE = "source"  # of a group: in the controller's entries only beside RPF_PORT, but known
+RPF_PORT = "rpf_port"  # the port that leads to a group's source
 ROLES = {
     "unicast": Role(
         ("ipv4_host", "ipv4_lpm"), "forward", {"address": "dst_addr"}, _HOP, ("address", "port")
@@ -62,8 +63,13 @@ ROLES = {
     ),
     "next_hop": Role(("next_hop",), "take", {"hop": "hop"}, _HOP, ("hop", "port")),
     "multicast": Role(
-        ("ipv4_multicast",), "replicate", {"group": "dst_addr", SOURCE: SOURCE},
-        {"replication_group": "mgid"}, ("group", "replication_group"),
+        ("ipv4_multicast",), "replicate", {"group": "dst_addr"},
+        {"replication_group": "mgid", SOURCE: SOURCE, RPF_PORT: RPF_PORT,
+         "former_rpf_port": "former_rpf_port"}, ("group", "replication_group"),
+    ),
+    "source_guard": Role(
+        ("source_guard",), "only_from", {"port": "ingress_port"}, {"address": "address"},
+        ("port", "address"),
     ),
     "top_group": Role(
         ("top_group",), "set_top_group", {"port": "egress_port", "session": "session"},
@@ -291,6 +297,7 @@ class Manifest(Strict):
     spread: Blocks = []
     next_hop: Blocks = []
     multicast: Blocks = []
+    source_guard: Blocks = []
     top_group: Blocks = []
     aggregation: Blocks = []
     queue_class: Blocks = []
@@ -301,6 +308,8 @@ class Manifest(Strict):
     packet_out: Header | None = None
     cpu_port: Annotated[int, Field(ge=1, le=510)] = CPU_PORT
     counters: Counters = Counters()
+    # A meter of packets, a cell for each ingress port: IGMP that is not green is dropped.
+    igmp_meter: str | None = None
     # Of a PSA program: the register array in which it finds how many packets wait at each port. The
     # switch keeps it up to date, since PSA tells a program nothing of its queue.
     depth_register: str | None = None

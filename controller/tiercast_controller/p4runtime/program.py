@@ -42,6 +42,7 @@ _Object = TypeVar(
     p4info_pb2.Table,
     p4info_pb2.Action,
     p4info_pb2.Counter,
+    p4info_pb2.Meter,
     p4info_pb2.Register,
     p4info_pb2.ControllerPacketMetadata,
 )
@@ -110,6 +111,7 @@ class Program:
         self._tables = _of_preamble("table", p4info.tables)
         self._actions = _of_preamble("action", p4info.actions)
         self._counters = _of_preamble("counter", p4info.counters)
+        self._meters = _of_preamble("meter", p4info.meters)
         self._registers = _of_preamble("register", p4info.registers)
         self._packet_headers = _of_preamble("packet header", p4info.controller_packet_metadata)
         self._match_fields = {
@@ -167,6 +169,9 @@ class Program:
     def has_table(self, name: str) -> bool:
         return name in self._tables
 
+    def has_action(self, name: str) -> bool:
+        return name in self._actions
+
     def has_register(self, name: str) -> bool:
         return name in self._registers
 
@@ -215,6 +220,12 @@ class Program:
 
     def counter_id(self, counter: str) -> int:
         return self._counters[counter].preamble.id
+
+    def meter_id(self, meter: str) -> int:
+        return self._meters[meter].preamble.id
+
+    def has_meter(self, name: str) -> bool:
+        return name in self._meters
 
     def register_id(self, register: str) -> int:
         return self._registers[register].preamble.id

@@ -27,6 +27,7 @@ from tiercast_controller.p4runtime.manifest import (
     MARKING_TABLE,
     OF_THE_PORT,
     ROLES,
+    RPF_PORT,
     SOURCE,
     Block,
     Filled,
@@ -160,6 +161,12 @@ class Roles:
         """Whether markings fill registers."""
         return any(law.registers for law in self.program.manifest.marking.values())
 
+    @property
+    def igmp_meter(self) -> str | None:
+        """The meter of each port's IGMP; None if the program has none."""
+        name = self.program.manifest.igmp_meter
+        return name if name is not None and self.program.has_meter(name) else None
+
     def require_marking(self, kind: str, entry: TableEntry) -> None:
         """Raises ConfigurationError if the program has no such marking."""
         if self._law_of(entry.action) is None and self._every_kind is None:
@@ -224,7 +231,8 @@ class Roles:
                 if form.is_of(item):
                     role, values = ROLES[_ROLE_OF[table]], form.values(item)
                     match = {f: values[n] for n, f in role.key.items() if n in values}
-                    match.pop(SOURCE, None)
+                    if RPF_PORT not in values:
+                        values.pop(SOURCE, None)
                     params = {f: values[n] for n, f in role.parameters.items() if n in values}
                     own = TableEntry(
                         table, tuple(sorted(match.items())), role.action,
@@ -261,12 +269,27 @@ class Roles:
                 (form for form in forms if self._is_exact(form) == wants_exact), forms[0]
             ).entry(values)
             return
+        if own.table == "ipv4_multicast":
+            forms = self._as_checked(forms, RPF_PORT in values)
         for form in forms:
-            if SOURCE not in form.named:
+            if SOURCE not in form.named or SOURCE in values:
                 yield form.entry(values)
                 continue
             for source in self._sources.get(own.exact("dst_addr"), ()):
                 yield form.entry(values | {SOURCE: source})
+
+    def _as_checked(self, forms: list[_Form], checked: bool) -> list[_Form]:
+        """Those that look where a packet comes from, or those that do not, as far as the program
+        has them."""
+        plain = [form for form in forms if RPF_PORT not in form.named]
+        if checked:
+            return [form for form in forms if form not in plain] or plain
+        if not plain:
+            raise ConfigurationError(
+                f"{self.program.name} replicates by {RPF_PORT} alone, but a group of any source, "
+                "or one without `checks.source`, has none; valid: a block of multicast without it"
+            )
+        return plain
 
     def _marking(self, own: TableEntry) -> Iterable[TableEntry | RegisterCell]:
         values: dict[str, MatchValue] = {"port": own.exact(MARKED_PORT), **dict(own.params)}
@@ -303,7 +326,11 @@ class Roles:
         return all(kind == _EXACT for _, kind, _, filled in form.key if filled == "address")
 
     def _is_there(self, role: str, block: Block) -> bool:
-        return role not in self._described.inherited or self.program.has_table(block.table)
+        if role not in self._described.inherited:
+            return True
+        if not self.program.has_table(block.table):
+            return False
+        return self.program.has_action(block.action)
 
     def _law_form(
         self, kind: str, law: Law
@@ -478,6 +505,8 @@ class Roles:
             self._named((name, key), require, field)
         for name, counter in manifest.counters.named.items():
             self._named(("counters", name), program.counter_id, counter)
+        if manifest.igmp_meter is not None and "igmp_meter" not in self._described.inherited:
+            self._named(("igmp_meter",), program.meter_id, manifest.igmp_meter)
         depth = manifest.depth_register
         if depth is not None and depth not in program.arrays:
             raise self._described.error(

@@ -110,7 +110,14 @@ void install_entries(engine::Switch& to) {
                                         {}}));
   require(to.insert_entry(
       "ipv4_multicast",
-      {{FieldMatch::exact(number(kGroup, 4))}, 0, {"replicate", {number(1, 2)}}, {}}));
+      {{FieldMatch::exact(number(kGroup, 4))},
+       0,
+       {"replicate_from", {number(1, 2), number(kSender, 4), number(1, 2), number(1, 2)}},
+       {}}));
+  // Of the port that the packets leave by; they arrive from a switch.
+  require(to.insert_entry(
+      "source_guard",
+      {{FieldMatch::exact(number(2, 2))}, 0, {"only_from", {number(kReceiver, 4)}}, {}}));
   require(to.insert_multicast_group(1, {{2, 1}, {3, 1}, {4, 1}, {5, 1}}));
 }
 

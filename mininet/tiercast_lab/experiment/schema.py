@@ -21,7 +21,7 @@ from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_controller.base.strict import Strict, require_known
 from tiercast_controller.base.units import Duration, Queue
 from tiercast_controller.network.marking import AnyMarking, Marking, PriorityMarking
-from tiercast_controller.network.topology import AnySourceGroup
+from tiercast_controller.network.topology import AnySourceGroup, Checks
 
 from tiercast_lab.base.errors import among
 from tiercast_lab.base.lengths import Length
@@ -459,6 +459,7 @@ class Experiment(Strict):
     # From the time at which a switch has a host's leave until the tree is pruned, unless the host
     # joins again: IGMP's last member query time (RFC 3376 8.8).
     leave_latency: Delay = 0
+    checks: Checks = Checks()
     sessions: Annotated[list[Session], Field(max_length=8)]  # none: traffic alone
     traffic: Annotated[list[Traffic], Field(max_length=MAX_ENTRIES)] = []
     multicast: Annotated[list[Group], Field(max_length=MAX_GROUPS)] = []

@@ -63,6 +63,7 @@ _KNOWN: dict[str, tuple[str, str]] = {
     "expired": ("packets", "dropped since the start: their time to live was over"),
     "no_group": ("packets", "dropped since the start: nobody had joined their group"),
     "no_route": ("packets", "dropped since the start: no route"),
+    "policed": ("packets", "of IGMP, dropped since the start: above the port's rate"),
     "kernel_drops": ("packets", "dropped by the kernel at this port since the start"),
     "send_errors": ("packets", "that could not be sent, since the start"),
     "accepted": ("messages", "of feedback, accepted since the start"),

@@ -1,9 +1,15 @@
 """Checks whether a program refused what another one sent. If so, sender and receivers of a session
-do not use the same format, and the run's measures say nothing about the scheme."""
+do not use the same format, and the run's measures say nothing about the scheme.
+
+And says what switches refused: that a host lies, or floods the controller, is no fault of the run.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
 
 from tiercast_lab.measures import Rows
 from tiercast_lab.measures.rows import totals
@@ -60,3 +66,30 @@ def refusals(rows: Rows) -> list[Check]:
     above = [sentence for share, sentence in shares if share > BOUND]
     named = above[:SHOWN] + ([f"and {len(above) - SHOWN} more"] if len(above) > SHOWN else [])
     return [Check("refused", shares[0][0], BOUND, UNIT, PURPOSE, where="; ".join(named))]
+
+
+def refused_at_ports(rows: Rows) -> list[dict[str, Any]]:
+    """What each port refused over the run: packets that were not from where they claimed to be, and
+    IGMP above the port's rate (docs/security.md). Ports that refused nothing are left out."""
+    if "port.refused" not in rows:
+        return []
+    last = rows["port.refused"].group_by("agent", "port", "link", maintain_order=True).last()
+    counts = pl.col("refused", "policed").cast(pl.Int64)
+    shown = last.select("agent", pl.col("port").cast(pl.Int64), "link", counts)
+    return [
+        {"switch": switch, "port": port, "link": link, "refused": refused, "policed": policed}
+        for switch, port, link, refused, policed in shown.iter_rows()
+    ]
+
+
+def complaints(refused: list[dict[str, Any]]) -> list[str]:
+    """A sentence for each port."""
+    sentences = []
+    for port in refused:
+        said = []
+        if port["refused"]:
+            said.append(f"{port['refused']} packets that were not from where they claimed to be")
+        if port["policed"]:
+            said.append(f"{port['policed']} reports of IGMP above its rate")
+        sentences.append(f"port {port['port']} of {port['switch']} refused {' and '.join(said)}")
+    return sentences

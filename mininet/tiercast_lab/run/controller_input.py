@@ -142,7 +142,7 @@ def described_topology(
 ) -> control.Topology:
     """The network as the controller needs it."""
     experiment, topology = loaded.experiment, loaded.topology
-    described = control.Topology(experiment.topology.equal_costs)
+    described = control.Topology(experiment.topology.equal_costs, experiment.checks)
     reaches = {name: reach(switch) for name, switch in topology.switches.items()}
     for switch in topology.switches.values():
         how = reaches[switch.name]

@@ -197,7 +197,7 @@ def test_counters_and_registers(network, controller, p4info):
     assert len(network.ports[2].receive(5)) == 5
     (cell,) = controller.read(p4info.counter("egress_fates", 2))
     assert cell.counter_entry.data == p4.CounterData(packet_count=5, byte_count=5 * 1014)
-    assert len(controller.read(p4info.counter("ingress_fates"))) == 512 * 8
+    assert len(controller.read(p4info.counter("ingress_fates"))) == 512 * 10
 
     controller.modify(p4info.register("avg_queue", 3, b"\x01\x00"))
     (cell,) = controller.read(p4info.register("avg_queue", 3))

@@ -19,7 +19,7 @@ from tiercast_controller.network.fates import EgressFates, PortFates
 
 from tiercast_lab.experiment.topology import Switch, Topology
 from tiercast_lab.run.mininet.pauses import AnswerWatch
-from tiercast_lab.run.mininet.switches import PORT_COLUMNS, SESSION_COLUMNS
+from tiercast_lab.run.mininet.switches import PORT_COLUMNS, SESSION_COLUMNS, refused_rows
 from tiercast_lab.run.observed import Row
 
 STILL_S = 0.3  # the queues have drained if no count changes for this time plus the links' delay
@@ -62,6 +62,8 @@ class FateCounts:
             place = {"port": port, "link": switch.direction(port)}
             lost = self._lost.get((switch.name, port))
             rows.append(("port", place | _port_columns(fates, drained, lost)))
+            policed = fates.ingress.policed + controller.policed(switch.name, port)
+            rows += refused_rows(place, fates.ingress.refused, policed)
             for group, counts in (((-1, -1), fates.rest), *fates.layers.items()):
                 if counts.entered or counts.served:
                     rows.append(("port.session", place | _session_columns(*group, counts, drained)))

@@ -38,6 +38,8 @@ PORT_COLUMNS = (
     "down_drops", "link_losses", "duplicated", "on_wire", "rx_link_losses", "rx_duplicated",
     "kernel_drops", "send_errors", "late_p50_us", "late_p99_us", "late_max_us",
 )  # fmt: skip
+# Of rows of kind `port.refused`, which only ports have at which something was refused.
+REFUSED_COLUMNS = ("refused", "policed")
 SESSION_COLUMNS = (
     "session", "layer",
     "entered", "left", "marked", "queue_drops", "policy_drops", "pruned", "waiting",
@@ -194,6 +196,8 @@ class TiercastSwitches:
                 continue
             place: Row = {"port": number, "link": switch.direction(number)}
             rows.append(("port", place | _columns(port, PORT_COLUMNS)))
+            policed = port.policed + controller.policed(switch.name, port.port)
+            rows += refused_rows(place, port.refused, policed)
             rows += [
                 ("port.session", place | _columns(counts, SESSION_COLUMNS))
                 for counts in port.sessions
@@ -228,6 +232,13 @@ class TiercastSwitches:
 
     def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
         return []
+
+
+def refused_rows(place: Row, refused: int, policed: int) -> list[tuple[str, Row]]:
+    """The packets that a port refused since the start: not from where they claim to be, and IGMP
+    above its rate."""
+    counts = dict(zip(REFUSED_COLUMNS, (refused, policed), strict=True))
+    return [("port.refused", place | counts)] if any(counts.values()) else []
 
 
 # Fields that a program without accounts leaves out (proto/tiercast/v1/lab.proto).

@@ -37,6 +37,7 @@ CONTROL_DELAY_NS = 10_000_000
 # The kinds of rows besides those that the schemes' cores trace. Each becomes a table of the run.
 KINDS = frozenset(
     {*SENDERS, *RECEIVERS, "port", "port.session", "tcp", "tcp.sender", "udp", "trace", "state"}
+    | {"port.refused"}
 )
 
 

@@ -1,0 +1,107 @@
+"""Attacks a network of its own and prints what came of it: `make attack`.
+
+In virtual networks always, in namespaces where this is root. Ends with 0 if all that was tried is
+as expected, with 1 otherwise. docs/security.md says what is checked where.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "build/python"), str(ROOT / "controller")]
+
+from tiercast_controller.p4runtime.program import Program  # noqa: E402
+
+from tests.attacks import in_namespaces, virtual  # noqa: E402
+from tests.attacks.row import Row  # noqa: E402
+from tests.controller.chain import BINARY, Network  # noqa: E402
+
+COMPILED = ROOT / "p4src/compiled"
+REAL: dict[str, Callable[[Network, Program], Coroutine[Any, Any, Row]]] = {
+    "data injected into a session": in_namespaces.injected_data,
+    "feedback in a member's name": in_namespaces.forged_feedback,
+    "leaves in a member's name": in_namespaces.forged_leave,
+    "a flood of IGMP": lambda network, program: in_namespaces.igmp_flood(network, program, True),
+    "a flood of bad IGMP": lambda network, program: in_namespaces.igmp_flood(
+        network, program, False
+    ),
+}
+NOT_TRIED = {
+    "a member that lies in its own name": "what each scheme allows it is not bounded yet",
+    "replayed feedback; optimistic acknowledgements": "messages have no keys",
+    "an object's transfer under attack": "objects have no digest",
+    "a stranger over TCP": "control has no authorization by role; TLS is up to the user",
+    "faults: stopped and killed processes, deleted links": "tests of the lab have some of them",
+}
+WIDTHS = (34, 11, 34, 40, 9)
+
+
+def line(*cells: str) -> str:
+    wrapped = [textwrap.wrap(cell, width) for cell, width in zip(cells, WIDTHS, strict=True)]
+    height = max(map(len, wrapped))
+    return "\n".join(
+        "  ".join(
+            (of_one[at] if at < len(of_one) else "").ljust(width)
+            for of_one, width in zip(wrapped, WIDTHS, strict=True)
+        ).rstrip()
+        for at in range(height)
+    )
+
+
+def attacked(attack: Callable[[Network, Program], Coroutine[Any, Any, Row]]) -> Row:
+    program = Program.load(COMPILED / "tiercast.json", COMPILED / "tiercast.p4info.txtpb")
+    with tempfile.TemporaryDirectory() as scratch:
+        network = Network(Path(scratch))
+        try:
+            network.build()
+            network.start_switches()
+            return asyncio.run(attack(network, program))
+        finally:
+            network.tear_down()
+
+
+def main() -> int:
+    for binary in (BINARY, virtual.BINARY):
+        if not binary.exists():
+            print(f"attack: {binary} is missing: `make attack` builds it", file=sys.stderr)
+            return 2
+    print(line("attack", "where", "expected", "seen", "verdict"))
+    print("  ".join("-" * width for width in WIDTHS))
+    rows = []
+
+    def show(row: Row) -> None:
+        rows.append(row)
+        where = {"namespaces": "namespaces", "virtual network": "virtual"}.get(row.where, row.where)
+        print(line(row.attack, where, row.expected, row.seen, row.verdict), flush=True)
+        print()
+
+    for row in virtual.rows():
+        show(row)
+    for name, attack in REAL.items():
+        if os.geteuid() != 0:
+            show(Row(name, "namespaces", "", "only root makes namespaces", None))
+            continue
+        print(f"{name} ...", file=sys.stderr)
+        show(attacked(attack))
+    for name, why in NOT_TRIED.items():
+        show(Row(name, "", "", why, None))
+    missed = sum(row.met is False for row in rows)
+    tried = sum(row.met is not None for row in rows)
+    print(f"{tried} attacks: {tried - missed} as expected, {missed} not; "
+          f"{len(rows) - tried} not tried")  # fmt: skip
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
