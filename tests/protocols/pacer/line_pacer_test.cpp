@@ -169,7 +169,9 @@ TEST(LinePacer, UnderStallsGapsAreAsGoodAsThoseOfABareLoop) {
         bare.push_back(awake(due));
       }
       LinePacer pacer(1);
-      pacer.set_rate(ns(0), 0, Rate::bytes_per_second(1e9 / interval_ns * kBytes), kBytes);
+      pacer.set_rate(ns(0), 0,
+                     Rate::bytes_per_second(1e9 / static_cast<double>(interval_ns) * kBytes),
+                     kBytes);
       while (pacer.next_departure() < ns(2'000'000'000)) {
         const Time now = ns(awake(pacer.next_departure().ns()));
         while (pacer.pop(now)) paced.push_back(now.ns());
@@ -183,7 +185,7 @@ TEST(LinePacer, UnderStallsGapsAreAsGoodAsThoseOfABareLoop) {
         std::nth_element(errors.begin(), at, errors.end());
         return std::max<std::int64_t>(*at, 10);
       };
-      EXPECT_LE(p99(paced), 1.5 * p99(bare)) << longest << ' ' << interval_ns;
+      EXPECT_LE(2 * p99(paced), 3 * p99(bare)) << longest << ' ' << interval_ns;
     }
   }
 }
