@@ -9,8 +9,14 @@ import pytest
 from tiercast_controller.p4runtime.program import Program
 
 from ..controller.chain import Network
+from ..controller.conftest import COMPILED
 from . import in_namespaces, virtual
 from .row import Row
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return Program.load(COMPILED / "tiercast.json", COMPILED / "tiercast.p4info.txtpb")
 
 
 @pytest.fixture

@@ -78,6 +78,9 @@ class Counters:
     def packet_ins_dropped(self, switch: str) -> int:
         return 7
 
+    def policed(self, switch: str, port: int) -> int:
+        return 0
+
 
 async def test_rows_are_those_of_its_counters_and_null_where_it_counts_nothing(load) -> None:
     switch = load().topology.switches["s1"]
