@@ -37,7 +37,7 @@ bool names_its_cells(Op op) {
          op == Op::kRegisterWrite || op == Op::kRandom || op == Op::kWide || op == Op::kStore ||
          op == Op::kSetCell || op == Op::kCopyArgument || op == Op::kJump ||
          op == Op::kJumpIfZero || op == Op::kCount || op == Op::kExit || op == Op::kLookahead ||
-         op == Op::kAdvance || op == Op::kVerify || op == Op::kValid;
+         op == Op::kAdvance || op == Op::kVerify || op == Op::kValid || op == Op::kMeter;
 }
 
 // The same, and these name headers by number.
