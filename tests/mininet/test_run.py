@@ -64,7 +64,7 @@ def test_a_run_is_judged_and_leaves_nothing(tmp_path: Path, bystander: tuple[str
     page = (directory / "report.html").read_text()
     panels = json.JSONDecoder().raw_decode(page.partition("const panels = ")[2])[0]
     assert len(panels) >= 6 and all(panel["series"] for panel in panels)
-    assert (directory / "logs" / "s1.log").exists()
+    assert (directory / "logs" / "switches.log").exists()
     # The papers' figures are only checked on a run that can be trusted. In virtual time: tests/ns3.
     skip_if_invalid(summary)
     assert "keeps up" in out
