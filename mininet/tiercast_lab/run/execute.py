@@ -14,6 +14,7 @@ from tiercast_lab.base import binaries, machine
 from tiercast_lab.base.errors import LabError, writing
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
+from tiercast_lab.experiment.topology import Topology
 from tiercast_lab.measures import Context, Rows, context_of
 from tiercast_lab.results import storage
 from tiercast_lab.results.judging import GROUNDS, Grounds, judgement, not_judged
@@ -230,7 +231,7 @@ def _make_run(
     # Imported here because runs in virtual time do not need Mininet, whose import takes 0.2 s.
     from tiercast_lab.run.mininet.runtime import MininetRun
 
-    switches = _switch_kind(options, loaded)
+    switches = _switch_kind(options, loaded, captures)
     progress = Progress(context, duration_s, bounds_of(os.cpu_count() or 1, switches.bounds))
     given: dict[str, Any] = {
         "loaded": loaded, "folder": folder, "seed": seed, "view": view, "progress": progress,
@@ -243,7 +244,7 @@ def _make_run(
     return LabRun(**given, lab=lab)
 
 
-def _switch_kind(options: Options, loaded: LoadedExperiment) -> SwitchKind:
+def _switch_kind(options: Options, loaded: LoadedExperiment, captures: Captures) -> SwitchKind:
     from tiercast_lab.run.mininet.bmv2 import Bmv2Switches
     from tiercast_lab.run.mininet.device_switches import DeviceSwitches
     from tiercast_lab.run.mininet.switches import TiercastSwitches
@@ -256,13 +257,13 @@ def _switch_kind(options: Options, loaded: LoadedExperiment) -> SwitchKind:
         return DeviceSwitches(devices, options.seed, cpu_ports, depths)
     if options.switch == "bmv2":
         return Bmv2Switches(loaded.packet_size_of, cpu_ports)
-    return TiercastSwitches(options.seed, cpu_ports, depths, _in_memory(options, loaded))
+    in_memory = _in_memory(options, loaded.topology, captures)
+    return TiercastSwitches(options.seed, cpu_ports, depths, in_memory)
 
 
-def _in_memory(options: Options, loaded: LoadedExperiment) -> frozenset[str]:
+def _in_memory(options: Options, topology: Topology, captures: Captures) -> frozenset[str]:
     """The links between switches that need no interfaces: nothing listens there."""
-    topology = loaded.topology
-    captured = {one.link for one in Captures.of(topology, options.captures, Path()).all}
+    captured = {one.link for one in captures.all}
     return frozenset(
         link.name
         for link in topology.links.values()
