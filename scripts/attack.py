@@ -22,7 +22,7 @@ from tiercast_controller.p4runtime.program import Program  # noqa: E402
 
 from tests.attacks import in_namespaces, virtual  # noqa: E402
 from tests.attacks.row import Row  # noqa: E402
-from tests.controller.chain import BINARY, Network  # noqa: E402
+from tests.controller.chain import BINARY, Network, running_network  # noqa: E402
 
 COMPILED = ROOT / "p4src/compiled"
 REAL: dict[str, Callable[[Network, Program], Coroutine[Any, Any, Row]]] = {
@@ -58,14 +58,11 @@ def line(*cells: str) -> str:
 
 def attacked(attack: Callable[[Network, Program], Coroutine[Any, Any, Row]]) -> Row:
     program = Program.load(COMPILED / "tiercast.json", COMPILED / "tiercast.p4info.txtpb")
-    with tempfile.TemporaryDirectory() as scratch:
-        network = Network(Path(scratch))
-        try:
-            network.build()
-            network.start_switches()
-            return asyncio.run(attack(network, program))
-        finally:
-            network.tear_down()
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        running_network(Path(scratch)) as network,
+    ):
+        return asyncio.run(attack(network, program))
 
 
 def main() -> int:

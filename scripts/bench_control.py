@@ -37,7 +37,7 @@ from tiercast_controller.multicast.igmp import Type, checksum  # noqa: E402
 from tiercast_controller.network.topology import Checks, Session, group_address  # noqa: E402
 from tiercast_controller.p4runtime.program import Program  # noqa: E402
 
-from tests.controller.chain import Network, Receiver, Run  # noqa: E402
+from tests.controller.chain import Network, Receiver, Run, running_network  # noqa: E402
 from tests.namespaces import Namespaces, command_in  # noqa: E402
 from tests.patience import wait_until  # noqa: E402
 
@@ -194,13 +194,8 @@ def figures(values: list[float]) -> dict[str, float]:
 
 
 def on_chain(scratch: Path, measure: Callable[[Network], Any]) -> Any:
-    network = Network(scratch)
-    try:
-        network.build()
-        network.start_switches()
+    with running_network(scratch) as network:
         return asyncio.run(measure(network))
-    finally:
-        network.tear_down()
 
 
 def goal(text: str, measured: float, met: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tiercast_controller.p4runtime.program import Program
 
-from ..controller.chain import Network
+from ..controller.chain import Network, running_network
 from ..controller.conftest import COMPILED
 from . import in_namespaces, virtual
 from .row import Row
@@ -23,13 +23,8 @@ def program() -> Program:
 def network(tmp_path: Path) -> Iterator[Network]:
     if os.geteuid() != 0:
         pytest.skip("needs root, for network namespaces")
-    made = Network(tmp_path)
-    try:
-        made.build()
-        made.start_switches()
-        yield made
-    finally:
-        made.tear_down()
+    with running_network(tmp_path) as network:
+        yield network
 
 
 @pytest.mark.slow

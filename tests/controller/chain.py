@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Interface
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,18 @@ class Network:
             made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         made.setblocking(False)
         return made
+
+
+@contextlib.contextmanager
+def running_network(directory: Path) -> Iterator[Network]:
+    """With its switches. `directory` is for their sockets."""
+    network = Network(directory)
+    try:
+        network.build()
+        network.start_switches()
+        yield network
+    finally:
+        network.tear_down()
 
 
 class Receiver:

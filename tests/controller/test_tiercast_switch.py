@@ -13,18 +13,13 @@ from tiercast_controller.multicast.replication import KEPT, ReplicationGroups
 from tiercast_controller.network.topology import group_address
 
 from ..patience import PATIENCE_S
-from .chain import PORT, SWITCHES, Network, Receiver, Run, ip
+from .chain import PORT, SWITCHES, Receiver, Run, ip, running_network
 
 
 @pytest.fixture
 def network(socket_directory):
-    network = Network(socket_directory)
-    try:
-        network.build()
-        network.start_switches()
+    with running_network(socket_directory) as network:
         yield network
-    finally:
-        network.tear_down()
 
 
 async def test_kernel_joins_reach_every_switch_and_datagrams_follow(network, program) -> None:
