@@ -30,7 +30,8 @@ void LinePacer::set_rate(Time now, Layer layer, Rate rate, std::uint32_t packet_
     if (entry.interval_ns > 0) {
       wheel_.remove(layer);
       // An extra packet that has not left is still owed, and comes half an interval early.
-      const double early = entry.extra ? static_cast<double>(entry.interval_ns / 2) : 0;
+      const std::int64_t half_ns = entry.interval_ns / 2;
+      const double early = entry.extra ? static_cast<double>(half_ns) : 0;
       if (entry.extra) entry.owed += 1;
       lose(entry, std::max(late_ns() - early, 0.0));
       give_up(entry, entry.owed);
