@@ -10,9 +10,12 @@ import signal
 import socket
 import struct
 import subprocess
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from ..namespaces import Namespaces, command_in, inside, ip
 from ..patience import PATIENCE_S
@@ -176,6 +179,16 @@ class Link:
         ).stdout  # fmt: skip
         entries = json.loads(listing)[0]["maddr"]
         return {e["address"] for e in entries if e.get("family") == "inet"} - {"224.0.0.1"}
+
+
+@pytest.fixture
+def link(tmp_path: Path) -> Iterator[Link]:
+    made = Link(tmp_path)
+    try:
+        made.make()
+        yield made
+    finally:
+        made.remove()
 
 
 def drain(member: socket.socket) -> int:

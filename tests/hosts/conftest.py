@@ -1,16 +1,3 @@
-from collections.abc import Iterator
-from pathlib import Path
+from ..agent.network import link
 
-import pytest
-
-from ..agent.network import Link
-
-
-@pytest.fixture
-def link(tmp_path: Path) -> Iterator[Link]:
-    link = Link(tmp_path)
-    try:
-        link.make()
-        yield link
-    finally:
-        link.remove()
+__all__ = ["link"]
