@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 #include "base/thread_sanitizer.h"
 #include "dataplane/streams/test_frame.h"
@@ -24,12 +25,13 @@ constexpr std::int64_t kSyncInterval = 1'000'000'000;
 class TrialSender {
  public:
   TrialSender(const Traffic& traffic, const dpdk::Port& port, rte_mempool* pool, std::mutex& lock,
-              const std::atomic<bool>& stop)
+              const std::atomic<bool>& stop, std::latch* begun)
       : traffic_(traffic),
         port_(port),
         pool_(pool),
         lock_(lock),
         stop_(stop),
+        begun_(begun),
         frame_(traffic.source, traffic.source_mac, traffic.frame_bytes, traffic.trial),
         next_sync_(clock_.now().ns() + kSyncInterval) {
     // Frames to one address are one stream, however often the address is in turn.
@@ -43,6 +45,9 @@ class TrialSender {
 
   // `rate`: frames/s on an absolute schedule; 0: as fast as the device takes them.
   void run(double rate, std::uint64_t frames);
+  void count_begun() {
+    if (begun_) std::exchange(begun_, nullptr)->count_down();
+  }
   const Sent& sent() const { return sent_; }
   std::int64_t now_ns() const { return clock_.now().ns(); }
 
@@ -56,6 +61,7 @@ class TrialSender {
   rte_mempool* const pool_;
   std::mutex& lock_;
   const std::atomic<bool>& stop_;
+  std::latch* begun_;  // until it is counted down
   const streams::TestFrame frame_;
   dpdk::TscClock clock_;
   std::int64_t next_sync_;
@@ -103,6 +109,7 @@ void TrialSender::run(double rate, std::uint64_t frames) {
     fill(count, now);
     if (sent_.frames == 0) sent_.first_ns = now;
     if (!transmit(count)) return;
+    count_begun();
     done += count;
     sent_.last_ns = now;
   }
@@ -142,11 +149,12 @@ bool TrialSender::transmit(unsigned count) {
 }  // namespace
 
 Sent send(const Traffic& traffic, const dpdk::Port& port, rte_mempool* pool, std::mutex& lock,
-          const std::atomic<bool>& stop) {
-  TrialSender sender(traffic, port, pool, lock, stop);
+          const std::atomic<bool>& stop, std::latch* begun) {
+  TrialSender sender(traffic, port, pool, lock, stop, begun);
   sender.run(traffic.rate, traffic.frames);
   const std::int64_t then_ns = sender.now_ns();
   sender.run(traffic.then_rate, traffic.then_frames);
+  sender.count_begun();
   Sent sent = sender.sent();
   sent.then_ns = then_ns;
   return sent;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <latch>
 #include <mutex>
 #include <vector>
 
@@ -42,7 +43,8 @@ struct Sent {
 
 // Sends from the calling thread, which needs a buffer cache of its own (rte_thread_register).
 // `lock` is held while the port is used. Sleeps where the next frame is due in more than 100 us.
+// Counts `begun` down once the device has the first frame, or when it returns without one.
 Sent send(const Traffic& traffic, const dpdk::Port& port, rte_mempool* pool, std::mutex& lock,
-          const std::atomic<bool>& stop);
+          const std::atomic<bool>& stop, std::latch* begun = nullptr);
 
 }  // namespace tiercast::tester

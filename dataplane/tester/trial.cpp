@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <future>
+#include <latch>
 
 #include "agent/clock.h"
 #include "agent/interface.h"
@@ -146,6 +147,7 @@ std::pair<Sent, Sent> Tester::run(unsigned from, Traffic traffic,
   stop_.store(false);
   Sent sent, sent_beside;
   std::atomic<bool> relieved{false};
+  std::latch begun{1};
   std::thread other;
   if (beside) {
     Traffic& more = beside->traffic;
@@ -161,12 +163,13 @@ std::pair<Sent, Sent> Tester::run(unsigned from, Traffic traffic,
     });
     if (!beside->counts) std::this_thread::sleep_for(kBurdenLead);
   }
-  const Time start = agent::monotonic_now();
   std::thread sender([&] {
     rte_thread_register();
-    sent = send(traffic, *devices_[from], pool_, *locks_[from], stop_);
+    sent = send(traffic, *devices_[from], pool_, *locks_[from], stop_, &begun);
     rte_thread_unregister();
   });
+  begun.wait();
+  const Time start = agent::monotonic_now();
   for (const Change& one : changes) {
     while (!stop_.load() && agent::monotonic_now() - start < one.at) {
       const Duration left = one.at - (agent::monotonic_now() - start);

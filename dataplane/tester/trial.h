@@ -22,7 +22,7 @@ namespace tiercast::tester {
 
 // Joins or leaves while a trial's frames are sent.
 struct Change {
-  Duration at;  // after the start of the traffic
+  Duration at;  // after the first frame
   unsigned port = 0;
   bool join = true;
   std::vector<receiver::Subscription> groups;
