@@ -93,7 +93,8 @@ SenderAgent::SenderAgent(VirtualNetwork& network, Records& records,
       config_(config((spec.session().seed() << 16) + host_.number)),
       driver_(scheme_.make_sender(config_), {scheme_, config_}, *this, SessionPacing(config_)),
       message_(spec.session().packet_size() - kIpUdpHeaderBytes) {
-  for (Rank rank = 0; rank < spec.session().layers(); ++rank) {
+  const auto layers = static_cast<Rank>(spec.session().layers());
+  for (Rank rank = 0; rank < layers; ++rank) {
     wire::UdpFlow& flow = layers_[rank].flow;
     flow.source_mac = host_.mac;
     flow.source = host_.address;
@@ -179,7 +180,8 @@ void SenderAgent::send(Destination to, std::span<const std::byte> message) {
 }
 
 void SenderAgent::report(bool second) {
-  for (Rank rank = 0; rank < spec_.session().layers(); ++rank) {
+  const auto layers = static_cast<Rank>(spec_.session().layers());
+  for (Rank rank = 0; rank < layers; ++rank) {
     const Layer& layer = layers_[rank];
     records_.add(
         now().ns(), name_, "layer",

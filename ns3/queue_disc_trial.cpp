@@ -74,17 +74,17 @@ class Trial {
     using Item = ns3::Ptr<const ns3::QueueDiscItem>;
     disc_->TraceConnectWithoutContext(
         "DropBeforeEnqueue",
-        ns3::Callback<void, Item, const char*>([this](Item item, const char* why) {
+        ns3::Callback<void, Item, const char*>([this](const Item& item, const char* why) {
           of(item).fate = is_full(why) ? Fate::kQueueFull : Fate::kDroppedEarly;
         }));
     disc_->TraceConnectWithoutContext(
         "DropAfterDequeue",
-        ns3::Callback<void, Item, const char*>([this](Item item, const char* why) {
+        ns3::Callback<void, Item, const char*>([this](const Item& item, const char* why) {
           begin(item, is_full(why) ? Fate::kQueueFull : Fate::kDropped);
         }));
     disc_->TraceConnectWithoutContext(
         "Mark", ns3::Callback<void, Item, const char*>(
-                    [this](Item item, const char*) { of(item).fate = Fate::kMarked; }));
+                    [this](const Item& item, const char*) { of(item).fate = Fate::kMarked; }));
     set_quantum(*disc_);
     disc_->Initialize();
   }

@@ -1,6 +1,7 @@
 #include "dataplane/sender/run.h"
 
 #include <fmt/format.h>
+#include <prometheus/metric_family.h>
 #include <rte_lcore.h>
 #include <sched.h>
 #include <sys/resource.h>

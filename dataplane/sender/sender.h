@@ -20,7 +20,7 @@
 namespace tiercast::sender {
 
 struct SenderPort {
-  Port* port = nullptr;
+  dpdk::Port* port = nullptr;
   SenderAddresses addresses;
 };
 

@@ -67,7 +67,8 @@ void SessionTable::start(Time now, Session& session) {
   const std::uint32_t slot = session.slot_;
   session.table_ = this;
   const SessionConfig& config = session.config_;
-  for (Rank rank = 0; rank < config.layers; ++rank) {
+  const auto layers = static_cast<Rank>(config.layers);
+  for (Rank rank = 0; rank < layers; ++rank) {
     wire::UdpFlow flow;
     flow.source_mac = settings_.addresses.own.mac;
     flow.source = settings_.addresses.own.ip;
@@ -113,7 +114,8 @@ void SessionTable::set_membership(Time now, Session& session, int top_rank) {
 void SessionTable::stop(Time now, Session& session) {
   now_ = std::max(now_, now);
   session.driver_->stop(now_);
-  for (Rank rank = 0; rank < session.config_.layers; ++rank) {
+  const auto layers = static_cast<Rank>(session.config_.layers);
+  for (Rank rank = 0; rank < layers; ++rank) {
     Session::Places(session).set_rate(now_, rank, Rate::zero());
     layers_[session.slot_ * kMaxLayers + rank].released = 0;
   }
@@ -279,7 +281,8 @@ void SessionTable::read(WorkerStatistics& out) const {
 }
 
 void SessionTable::read_layers(const Session& session, std::vector<LayerStatistics>& out) const {
-  for (Rank rank = 0; rank < session.config_.layers; ++rank) {
+  const auto layers = static_cast<Rank>(session.config_.layers);
+  for (Rank rank = 0; rank < layers; ++rank) {
     const LayerState& layer = layers_[session.slot_ * kMaxLayers + rank];
     LayerStatistics figures;
     figures.session = session.config_.session;

@@ -78,7 +78,7 @@ Accuracy measure(std::shared_ptr<const engine::Program> program, double rate) {
 
 }  // namespace
 
-std::string link_accuracy(std::shared_ptr<const engine::Program> program) {
+std::string link_accuracy(const std::shared_ptr<const engine::Program>& program) {
   std::vector<std::string> rates;
   double worst = 0;
   bool exact = true;

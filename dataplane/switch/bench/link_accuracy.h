@@ -13,6 +13,6 @@ namespace tiercast::bench {
 // the whole run; the largest deviation (ns) of a departure from the instant that follows from the
 // bits before it; and whether the queue held exactly its limit and every frame left or was counted
 // as dropped. Throws std::runtime_error if the program refuses the entries.
-std::string link_accuracy(std::shared_ptr<const engine::Program> program);
+std::string link_accuracy(const std::shared_ptr<const engine::Program>& program);
 
 }  // namespace tiercast::bench

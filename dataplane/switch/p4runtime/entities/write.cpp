@@ -226,9 +226,9 @@ void write_group(const Target& target, Update::Type type,
     target.annotations.groups.erase(group);
     return;
   }
-  auto list = replicas(entry.replicas(), place);
-  require(type == Update::INSERT ? target.pipeline.insert_multicast_group(group, std::move(list))
-                                 : target.pipeline.modify_multicast_group(group, std::move(list)));
+  const auto list = replicas(entry.replicas(), place);
+  require(type == Update::INSERT ? target.pipeline.insert_multicast_group(group, list)
+                                 : target.pipeline.modify_multicast_group(group, list));
   target.annotations.groups[group] = {entry.metadata(), uses_port_bytes(entry.replicas())};
 }
 
@@ -252,8 +252,8 @@ void write_clone_session(const Target& target, Update::Type type,
   config.replicas = replicas(entry.replicas(), place);
   config.packet_length = static_cast<std::uint16_t>(entry.packet_length_bytes());
   require(type == Update::INSERT
-              ? target.pipeline.insert_clone_session(session, std::move(config))
-              : target.pipeline.modify_clone_session(session, std::move(config)));
+              ? target.pipeline.insert_clone_session(session, config)
+              : target.pipeline.modify_clone_session(session, config));
   target.annotations.clone_sessions[session] = {{}, uses_port_bytes(entry.replicas())};
 }
 
