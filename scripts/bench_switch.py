@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -80,10 +81,23 @@ def network() -> Iterator[tuple[str, str]]:
         spaces.close()
 
 
-def tiercast_command(address: str, ports: Sequence[int] = PORTS) -> list[str]:
-    given = [word for port in ports for word in ("--port", f"{port}=p{port}")]
+def tiercast_command(
+    address: str, ports: Sequence[int] = PORTS, *, kind: str = ""
+) -> list[str]:
+    """`kind`: what stands before an interface's name in `--port`, "xdp:" or nothing."""
+    given = [word for port in ports for word in ("--port", f"{port}={kind}p{port}")]
     binary = BUILD / "dataplane/switch/tiercast-switch"
     return [str(binary), "--device-id", "1", "--grpc", address, *given]
+
+
+xdp_command = functools.partial(tiercast_command, kind="xdp:")
+
+
+def xdp_is_built() -> bool:
+    """Whether tiercast-switch was built with libxdp: it says so when asked for a port."""
+    command = [*tiercast_command("unix:/nowhere", [1], kind="xdp:"), "--json", str(PROGRAM)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "built without XDP" not in done.stderr
 
 
 def bmv2_command(address: str, ports: Sequence[int] = PORTS) -> list[str]:
@@ -252,13 +266,13 @@ DRAIN_FRAMES, DRAINS = 1200, 15  # frames waiting at each of two ports, and how 
 SECOND_HOST = "10.0.0.4"
 
 
-def drain(workers: int) -> dict[str, Any]:
+def drain(workers: int, kind: str = "") -> dict[str, Any]:
     """Packets/s of the switch alone. While it is stopped, frames for port 2 gather in the socket of
     port 1 and frames for port 3 in that of port 4. Then it continues, with no generator beside
     it."""
 
     def command(address: str) -> list[str]:
-        return [*tiercast_command(address), "--workers", str(workers)]
+        return [*tiercast_command(address, kind=kind), "--workers", str(workers)]
 
     frames = {"h1": tcp_frame("10.0.0.2"), "h4": tcp_frame(SECOND_HOST)}
     rates = []
@@ -278,8 +292,9 @@ def drain(workers: int) -> dict[str, Any]:
             for one in sockets.values():
                 one.close()
     rate = statistics.median(rates)
-    print(f"  workers {workers}   drains        {rate:10.0f} packets/s", flush=True)
-    return {"workers": workers, "packets_per_s": round(rate), "fastest": round(max(rates)),
+    ports = "AF_XDP" if kind else "packet sockets"
+    print(f"  workers {workers}, {ports}: drains {rate:10.0f} packets/s", flush=True)
+    return {"workers": workers, "ports": ports, "packets_per_s": round(rate), "fastest": round(max(rates)),
             "frame_bytes": len(frames["h1"]), "drains": DRAINS}  # fmt: skip
 
 
@@ -391,8 +406,8 @@ def table(results: dict[str, Any]) -> str:
             )
     for workload, ratio in results.get("ratio_to_bmv2", {}).items():
         lines.append(f"{'veth tiercast/bmv2 ' + workload:32}{ratio:10.1f} times")
-    for one in results["workers"]:
-        name = f"veth drain, workers {one['workers']}"
+    for one in results["drain"]:
+        name = f"veth drain, {one['ports']}, workers {one['workers']}"
         lines.append(f"{name:40}{one['packets_per_s']:14.0f}")
     manager = results["traffic_manager"]
     lines.append(
@@ -425,8 +440,11 @@ def main() -> None:
     ]  # fmt: skip
     print("over veth ...", flush=True)
     results["traffic_manager"]["veth_delay"] = veth_delay()
-    results["workers"] = [drain(workers) for workers in (1, 2)]
+    results["drain"] = [drain(workers) for workers in (1, 2)]
     results["veth"] = {"tiercast": over_veth("tiercast", tiercast_command, options.repeat)}
+    if xdp_is_built():
+        results["drain"].append(drain(1, "xdp:"))
+        results["veth"]["xdp"] = over_veth("xdp", xdp_command, options.repeat)
     if shutil.which("simple_switch_grpc") and not options.skip_bmv2:
         results["veth"]["bmv2"] = over_veth("bmv2", bmv2_command, options.repeat)
         results["ratio_to_bmv2"] = {

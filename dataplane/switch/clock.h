@@ -18,4 +18,10 @@ inline std::int64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
 // Used only to convert the kernel's receive stamps.
 inline std::int64_t realtime_ns() { return clock_ns(CLOCK_REALTIME); }
 
+// When a frame arrived that has this time stamp and is read now; both CLOCK_MONOTONIC. A stamp of
+// the future, or more than a second old, is none (a clock was set, or there was no stamp).
+inline std::int64_t arrival_ns(std::int64_t stamp_ns, std::int64_t now_ns) {
+  return stamp_ns <= now_ns && stamp_ns > now_ns - 1'000'000'000 ? stamp_ns : now_ns;
+}
+
 }  // namespace tiercast::vswitch

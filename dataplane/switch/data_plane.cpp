@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::uint64_t kInterfacesKey = 1u << 16;  // smaller keys are indices into ports_
 constexpr std::int64_t kLinkPeriod = 100'000'000;  // ns between checks of the links of polled ports
+constexpr std::int64_t kFlushPeriod = 50'000;  // ns between tries to send what a port keeps back
 constexpr std::size_t kMostWaiting = 1024;  // frames in a port's outbox from which on workers wait
 constexpr std::size_t kMostHops = 2000;     // traced packets that wait to be taken
 
@@ -59,6 +60,7 @@ DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_por
     }
     Port& opened = *ports_.back();
     by_number_[port.number] = &opened;
+    if (opened.frames->keeps_frames()) keeping_.push_back(&opened);
     const std::size_t index = ports_.size() - 1;
     if (const int fd = opened.frames->fd(); fd >= 0) {
       Worker& reader = *workers_[index % workers];
@@ -149,9 +151,7 @@ std::int64_t DataPlane::turn(Worker& worker) {
   for (Port* port : unwatched_) read(worker, *port);
   if (workers_.size() == 1) {
     const std::int64_t due_ns = work_through(worker);
-    if (polls_)
-      for (Port* port : unwatched_) port->frames->flush();
-    return due_ns;
+    return std::min(due_ns, flush());
   }
   std::int64_t due_ns = 0;
   {
@@ -165,7 +165,17 @@ std::int64_t DataPlane::turn(Worker& worker) {
     }
   }
   for (const auto& port : ports_) send_outbox(*port);
-  return due_ns;
+  return std::min(due_ns, flush());
+}
+
+// Has ports send what they keep back. Returns when to try again.
+std::int64_t DataPlane::flush() {
+  bool all_left = true;
+  for (Port* port : keeping_) {
+    const std::lock_guard lock(port->outbox.sending);
+    if (!port->frames->flush()) all_left = false;
+  }
+  return all_left ? Loop::kNever : monotonic_ns() + kFlushPeriod;
 }
 
 // Processes what the worker has read, and what is due by now. Returns when the next event is due.
@@ -308,7 +318,7 @@ void DataPlane::use_native(const native::Code& code) {
   spdlog::info("{} runs as {}", pipeline_->program().name(), code.how);
 }
 
-void DataPlane::set_program(std::shared_ptr<const engine::Program> program) {
+void DataPlane::set_program(const std::shared_ptr<const engine::Program>& program) {
   if (pipeline_) {
     pipeline_->set_program(program);
     return start_native(program);

@@ -130,7 +130,7 @@ class DataPlane : private engine::Output {
 
   // Null until the first set_program(). Its time is the current time.
   engine::Switch* pipeline() { return pipeline_.get(); }
-  void set_program(std::shared_ptr<const engine::Program> program);
+  void set_program(const std::shared_ptr<const engine::Program>& program);
   // Takes a frame from the control plane, which starts with the program's packet_out header.
   void packet_out(std::span<const std::byte> frame);
   // kNotFound or kInvalidArgument.
@@ -206,6 +206,7 @@ class DataPlane : private engine::Output {
   std::int64_t turn(Worker& worker);
   std::int64_t work_through(Worker& worker);
   void send_outbox(Port& port);
+  std::int64_t flush();
   void run_jobs();
   void end_jobs();
   void look_at_links();
@@ -217,6 +218,7 @@ class DataPlane : private engine::Output {
   const std::string depth_register_;
   std::vector<std::unique_ptr<Port>> ports_;  // in the order of the command line
   std::vector<Port*> by_number_;              // null if there is no such port
+  std::vector<Port*> keeping_;                // ports that keep frames back until flush()
   std::vector<Port*> unwatched_;              // ports without a descriptor: read at every turn
   bool polls_ = false;                        // some are devices: the loop never sleeps
   std::unique_ptr<engine::Switch> pipeline_;

@@ -119,8 +119,8 @@ bool DpdkPort::send(std::span<const std::byte> frame, std::int64_t /*due_ns*/) {
   return true;
 }
 
-void DpdkPort::flush() {
-  if (waiting_count_ == 0) return;
+bool DpdkPort::flush() {
+  if (waiting_count_ == 0) return true;
   const unsigned sent =
       rte_eth_tx_burst(id_, 0, waiting_.data(), static_cast<std::uint16_t>(waiting_count_));
   for (unsigned i = sent; i < waiting_count_; ++i) {
@@ -128,6 +128,7 @@ void DpdkPort::flush() {
     ++send_errors_;
   }
   waiting_count_ = 0;
+  return true;
 }
 
 bool DpdkPort::link_up() const {

@@ -32,7 +32,8 @@ class DpdkPort : public FramePort {
   std::span<const ReceivedFrame> receive() override;
   // The frame is kept back until kBatch frames wait, or until flush().
   bool send(std::span<const std::byte> frame, std::int64_t due_ns) override;
-  void flush() override;
+  bool keeps_frames() const override { return true; }
+  bool flush() override;
   bool link_up() const override;
   std::uint64_t kernel_drops() override;
   std::uint64_t send_errors() const override { return send_errors_; }

@@ -30,7 +30,20 @@ struct Transport {
   unsigned protocol = 0;
   std::span<const std::byte> addresses;  // source and destination
   std::span<std::byte> segment;          // header and payload
+
+  std::span<std::byte> checksum() const {
+    return segment.subspan(protocol == IPPROTO_UDP ? 6 : 16, 2);
+  }
 };
+
+std::uint64_t pseudo_header(const Transport& transport) {
+  return sum_words(transport.addresses) + transport.protocol + transport.segment.size();
+}
+
+unsigned fold(std::uint64_t sum) {
+  while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<unsigned>(sum);
+}
 
 bool find_transport(std::span<std::byte> frame, Transport& out) {
   std::size_t offset = 12;
@@ -61,7 +74,8 @@ bool find_transport(std::span<std::byte> frame, Transport& out) {
   }
   if (total < header || total > packet.size()) return false;
   out.segment = packet.subspan(header, total - header);
-  return true;
+  return (out.protocol == IPPROTO_UDP && out.segment.size() >= 8) ||
+         (out.protocol == IPPROTO_TCP && out.segment.size() >= 20);
 }
 
 }  // namespace
@@ -69,24 +83,21 @@ bool find_transport(std::span<std::byte> frame, Transport& out) {
 bool complete_checksum(std::span<std::byte> frame) {
   Transport transport;
   if (!find_transport(frame, transport)) return false;
-  std::size_t place = 0;
-  if (transport.protocol == IPPROTO_UDP && transport.segment.size() >= 8) {
-    place = 6;
-  } else if (transport.protocol == IPPROTO_TCP && transport.segment.size() >= 20) {
-    place = 16;
-  } else {
-    return false;
-  }
-  transport.segment[place] = transport.segment[place + 1] = std::byte{0};
-  std::uint64_t sum = sum_words(transport.addresses) + transport.protocol +
-                      transport.segment.size() + sum_words(transport.segment);
-  while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
-  std::uint16_t checksum = static_cast<std::uint16_t>(~sum);
+  const std::span<std::byte> field = transport.checksum();
+  field[0] = field[1] = std::byte{0};
+  auto checksum =
+      static_cast<std::uint16_t>(~fold(pseudo_header(transport) + sum_words(transport.segment)));
   // RFC 768: zero on the wire would mean "no checksum".
   if (checksum == 0 && transport.protocol == IPPROTO_UDP) checksum = 0xffff;
-  transport.segment[place] = std::byte(checksum >> 8);
-  transport.segment[place + 1] = std::byte(checksum & 0xff);
+  field[0] = std::byte(checksum >> 8);
+  field[1] = std::byte(checksum & 0xff);
   return true;
+}
+
+bool checksum_is_left(std::span<std::byte> frame) {
+  Transport transport;
+  return find_transport(frame, transport) &&
+         word_at(transport.checksum(), 0) == fold(pseudo_header(transport));
 }
 
 }  // namespace tiercast::vswitch

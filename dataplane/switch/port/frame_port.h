@@ -26,9 +26,12 @@ class FramePort {
   // Frames in order of arrival, valid until the next call. Never blocks.
   virtual std::span<const ReceivedFrame> receive() = 0;
   // due_ns: when the frame was due to leave. False if the frame was refused; send_errors() counts
-  // it. A polled port may keep frames back until flush().
+  // it.
   virtual bool send(std::span<const std::byte> frame, std::int64_t due_ns) = 0;
-  virtual void flush() {}
+  // Whether frames may be kept back until flush().
+  virtual bool keeps_frames() const { return false; }
+  // False if some could not leave yet; to be called again soon.
+  virtual bool flush() { return true; }
   // Whether the link works now: up, and with a carrier.
   virtual bool link_up() const = 0;
   // Totals since the port was opened: frames lost before receive(), and refused frames.
@@ -37,13 +40,15 @@ class FramePort {
 };
 
 inline constexpr std::string_view kDevicePrefix = "dpdk:";
+inline constexpr std::string_view kXdpPrefix = "xdp:";
 
 // Sets the function that opens the device named after kDevicePrefix. tiercast-switch-dpdk sets it
 // before any port is opened. tiercast-switch has none, and does not link DPDK.
 using DeviceOpener = std::unique_ptr<FramePort> (*)(const std::string& device);
 void set_device_opener(DeviceOpener opener);
 
-// Opens a kernel interface or a device. Throws InterfaceError.
+// Opens a kernel interface, by an AF_XDP socket if its name follows kXdpPrefix, or a device. Throws
+// InterfaceError.
 std::unique_ptr<FramePort> open_port(const std::string& name);
 
 }  // namespace tiercast::vswitch

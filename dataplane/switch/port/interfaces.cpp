@@ -135,6 +135,22 @@ bool is_running(const std::string& name) {
   return socket.control(SIOCGIFFLAGS) && (socket.request().ifr_flags & kRunning) == kRunning;
 }
 
+unsigned receive_queues(const std::string& name) {
+  ControlSocket socket(name);
+  ethtool_channels channels{};
+  channels.cmd = ETHTOOL_GCHANNELS;
+  if (!socket.ethtool(&channels)) return 1;
+  return std::max(channels.rx_count + channels.combined_count, 1u);
+}
+
+std::string driver(const std::string& name) {
+  ControlSocket socket(name);
+  ethtool_drvinfo info{};
+  info.cmd = ETHTOOL_GDRVINFO;
+  if (!socket.ethtool(&info)) return {};
+  return {info.driver, strnlen(info.driver, sizeof info.driver)};
+}
+
 InterfaceEvents::InterfaceEvents()
     : fd_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
   if (fd_.get() < 0) throw std::system_error(errno, std::generic_category(), "netlink socket");

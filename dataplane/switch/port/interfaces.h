@@ -30,6 +30,12 @@ Interface find_interface(const std::string& name);
 // Whether the interface exists, is up, and has a carrier.
 bool is_running(const std::string& name);
 
+// Receive queues of its device, as `ethtool -l` has them; 1 where it cannot say.
+unsigned receive_queues(const std::string& name);
+
+// The name of its driver, such as "veth"; empty where it cannot say.
+std::string driver(const std::string& name);
+
 // Reports that something about the interfaces of this network namespace has changed.
 class InterfaceEvents {
  public:

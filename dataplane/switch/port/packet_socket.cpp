@@ -20,7 +20,6 @@ namespace {
 
 // Bytes. Room for some 14000 frames of 1 kB while the process cannot run.
 constexpr int kReceiveBuffer = 32 << 20;
-constexpr std::int64_t kOldestStamp = 1'000'000'000;  // ns; an older stamp means a clock step
 
 }  // namespace
 
@@ -117,8 +116,8 @@ bool PacketSocket::accept(unsigned slot, std::int64_t realtime_offset, std::int6
     } else if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SCM_TIMESTAMPNS) {
       timespec stamp;
       std::memcpy(&stamp, CMSG_DATA(item), sizeof stamp);
-      const std::int64_t arrival = stamp.tv_sec * 1'000'000'000LL + stamp.tv_nsec - realtime_offset;
-      if (arrival <= now_ns && arrival > now_ns - kOldestStamp) out.arrival_ns = arrival;
+      out.arrival_ns = vswitch::arrival_ns(
+          stamp.tv_sec * 1'000'000'000LL + stamp.tv_nsec - realtime_offset, now_ns);
     }
   }
   std::byte* start = buffer_.data() + slot * slot_size_ + kTag;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace tiercast::vswitch {
@@ -65,6 +66,18 @@ TEST(Checksum, WhatItCannotCompleteIsLeftAlone) {
     EXPECT_FALSE(complete_checksum(frame));
     EXPECT_EQ(frame, before);
   }
+}
+
+// The sum of the pseudo header, 141f above, is what Linux leaves for a device (CHECKSUM_PARTIAL).
+TEST(Checksum, ThatIsLeftIsThePseudoHeaders) {
+  auto frame = udp_frame();
+  EXPECT_FALSE(checksum_is_left(frame));
+  frame[40] = std::byte{0x14};
+  frame[41] = std::byte{0x1f};
+  EXPECT_TRUE(checksum_is_left(frame));
+  ASSERT_TRUE(complete_checksum(frame));
+  EXPECT_FALSE(checksum_is_left(frame));
+  EXPECT_FALSE(checksum_is_left(std::span(frame).first(38)));
 }
 
 }  // namespace

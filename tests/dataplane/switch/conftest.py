@@ -436,6 +436,27 @@ def start(network: Network, tmp_path: Path) -> Iterator:
         port.drain()
 
 
+@pytest.fixture
+def controller_of() -> Iterator:
+    """controller_of(switch) is its primary."""
+    made: list[Controller] = []
+
+    def of(switch: SwitchProcess) -> Controller:
+        made.append(Controller(switch))
+        assert made[-1].arbitration_code() == 0
+        return made[-1]
+
+    yield of
+    for controller in made:
+        controller.close()
+
+
+@pytest.fixture
+def controller(switch, controller_of) -> Controller:
+    """The primary of the module's `switch`."""
+    return controller_of(switch)
+
+
 @pytest.fixture(scope="module", params=SWITCHES)
 def process(request, network, tmp_path_factory):
     """tiercast-switch and, where it is installed, bmv2: two ports, no program."""

@@ -64,25 +64,6 @@ def switch(start, program):
     return start(*PORTS, *program)
 
 
-@pytest.fixture
-def controller_of(tools):
-    made = []
-
-    def of(switch):
-        made.append(tools.Controller(switch))
-        assert made[-1].arbitration_code() == 0
-        return made[-1]
-
-    yield of
-    for controller in made:
-        controller.close()
-
-
-@pytest.fixture
-def controller(switch, controller_of):
-    return controller_of(switch)
-
-
 def route(controller, p4info, address: str, port: int) -> None:
     controller.insert(p4info.host(address, port, NEXT_HOP))
 
