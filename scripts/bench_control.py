@@ -174,7 +174,7 @@ def inserts(
 
 def all_inserts(scratch: Path, turns: int) -> dict[str, dict[str, float]]:
     """The medians over all rounds; the switches are measured in turns."""
-    commands = {"tiercast": tiercast_command}
+    commands: dict[str, Callable[[str, Sequence[int]], list[str]]] = {"tiercast": tiercast_command}
     if shutil.which("simple_switch_grpc"):
         commands["bmv2"] = bmv2_command
     found: dict[str, dict[str, list[float]]] = {name: {} for name in commands}

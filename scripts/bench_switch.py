@@ -81,9 +81,7 @@ def network() -> Iterator[tuple[str, str]]:
         spaces.close()
 
 
-def tiercast_command(
-    address: str, ports: Sequence[int] = PORTS, *, kind: str = ""
-) -> list[str]:
+def tiercast_command(address: str, ports: Sequence[int] = PORTS, *, kind: str = "") -> list[str]:
     """`kind`: what stands before an interface's name in `--port`, "xdp:" or nothing."""
     given = [word for port in ports for word in ("--port", f"{port}={kind}p{port}")]
     binary = BUILD / "dataplane/switch/tiercast-switch"
@@ -294,8 +292,9 @@ def drain(workers: int, kind: str = "") -> dict[str, Any]:
     rate = statistics.median(rates)
     ports = "AF_XDP" if kind else "packet sockets"
     print(f"  workers {workers}, {ports}: drains {rate:10.0f} packets/s", flush=True)
-    return {"workers": workers, "ports": ports, "packets_per_s": round(rate), "fastest": round(max(rates)),
-            "frame_bytes": len(frames["h1"]), "drains": DRAINS}  # fmt: skip
+    return {"workers": workers, "ports": ports, "packets_per_s": round(rate),
+            "fastest": round(max(rates)), "frame_bytes": len(frames["h1"]),
+            "drains": DRAINS}  # fmt: skip
 
 
 LINK_DELAY_NS, LINK_RATE = 5_000_000, 10_000_000  # ns, bit/s: the link whose delay is measured

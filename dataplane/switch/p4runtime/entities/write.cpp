@@ -251,9 +251,8 @@ void write_clone_session(const Target& target, Update::Type type,
   engine::CloneSession config;
   config.replicas = replicas(entry.replicas(), place);
   config.packet_length = static_cast<std::uint16_t>(entry.packet_length_bytes());
-  require(type == Update::INSERT
-              ? target.pipeline.insert_clone_session(session, config)
-              : target.pipeline.modify_clone_session(session, config));
+  require(type == Update::INSERT ? target.pipeline.insert_clone_session(session, config)
+                                 : target.pipeline.modify_clone_session(session, config));
   target.annotations.clone_sessions[session] = {{}, uses_port_bytes(entry.replicas())};
 }
 
