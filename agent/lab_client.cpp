@@ -104,7 +104,7 @@ void LabClient::read_loop() {
     bool stopped = false;
     while (stream_->Read(&message)) {
       switch (message.message_case()) {
-        case v1::ToAgent::kWelcome: push(LabWelcome{}); break;
+        case v1::ToAgent::kWelcome: push(LabWelcome{message.welcome()}); break;
         case v1::ToAgent::kStart:
           push(LabStart{Time::nanoseconds(message.start().time_ns())});
           break;

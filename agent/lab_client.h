@@ -23,7 +23,9 @@
 
 namespace tiercast::agent {
 
-struct LabWelcome {};
+struct LabWelcome {
+  v1::Welcome said;
+};
 struct LabStart {
   Time sent_at;  // when the lab sent it
 };

@@ -139,7 +139,7 @@ class Runner {
     }
   }
 
-  void handle(const LabWelcome&) {}
+  void handle(const LabWelcome& welcome) { activity_.welcome(welcome.said); }
   void handle(const LabStart& said) {
     if (present_) return;
     start(said.sent_at);

@@ -26,6 +26,9 @@ namespace tiercast::agent {
 class Activity {
  public:
   virtual ~Activity() = default;
+  // What the lab says of the session, before start(). Not called without a lab. ConfigError: it is
+  // not valid.
+  virtual void welcome(const v1::Welcome&) {}
   // Joins the session. A receiver may join again after stop(); it is then a new member.
   virtual void start(Time now) = 0;
   // For senders: the highest rank that has a subscriber; -1: nobody subscribes. Called only between

@@ -19,6 +19,7 @@
 #include "agent/clock.h"
 #include "agent/event_loop.h"
 #include "agent/interface.h"
+#include "agent/members.h"
 #include "agent/run.h"
 #include "agent/telemetry.h"
 #include "dataplane/dpdk/eal.h"
@@ -57,6 +58,7 @@ v1::SessionList sessions_of(const SenderOptions& options) {
   spec.set_id(config.self_id);
   spec.set_seed(config.seed);
   spec.set_input(options.input);
+  for (const v1::Member& member : options.members) *spec.add_members() = member;
   for (const std::string& assignment : options.agent.assignments) {
     const std::size_t equals = assignment.find('=');
     (*spec.mutable_parameters())[assignment.substr(0, equals)] = assignment.substr(equals + 1);
@@ -121,6 +123,10 @@ class Sending final : public agent::Activity {
     // Nobody subscribes until the lab says so. ARP is answered even before Start.
     requests_.front().top_rank = top_rank_ = -1;
     run_threads();
+  }
+
+  void welcome(const v1::Welcome& welcome) override {
+    requests_.front().config.members = agent::members_of(welcome.members());
   }
 
   void start(Time now) override {

@@ -22,11 +22,11 @@ from collections.abc import (
 from dataclasses import dataclass, field
 
 import grpc
-from tiercast.v1 import lab_pb2, lab_pb2_grpc
+from tiercast.v1 import lab_pb2, lab_pb2_grpc, session_pb2
 
 from tiercast_controller.agents.records import Record, Reports
 from tiercast_controller.base.errors import AgentError, ConfigurationError
-from tiercast_controller.network.topology import Session
+from tiercast_controller.network.topology import Member, Session
 
 log = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ class LabService(lab_pb2_grpc.LabServicer):
             log.warning("an agent was refused: %s", refusal)
             await context.abort(refusal.code, str(refusal))
         self.agents[agent.name] = agent
-        agent.outbox.put_nowait(lab_pb2.ToAgent(welcome=lab_pb2.Welcome(epoch_ns=self._epoch_ns)))
+        agent.outbox.put_nowait(lab_pb2.ToAgent(welcome=self._welcome(agent)))
         self._start_if_due(agent)
         writer = asyncio.create_task(self._write(agent, context), name=f"to {agent.name}")
         how = "lost"
@@ -253,6 +253,10 @@ class LabService(lab_pb2_grpc.LabServicer):
         reports = Reports(sender, session.scheme, session.records)
         return Agent(hello.name, sender, hello.scheme, hello.session, hello.id, reports)
 
+    def _welcome(self, agent: Agent) -> lab_pb2.Welcome:
+        members = self._sessions[agent.session].members if agent.sender else ()
+        return lab_pb2.Welcome(epoch_ns=self._epoch_ns, members=map(member_message, members))
+
     def _choices(self) -> str:
         return f"one of {sorted(self._sessions)}"
 
@@ -300,6 +304,10 @@ class LabService(lab_pb2_grpc.LabServicer):
         """Lets the writer finish: gRPC accepts no status while a message is being written."""
         agent.outbox.put_nowait(None)
         await asyncio.wait({writer}, timeout=_DRAIN_S)
+
+
+def member_message(member: Member) -> session_pb2.Member:
+    return session_pb2.Member(id=member.id, address=str(member.address))
 
 
 def _membership(session: int, top_rank: int) -> lab_pb2.ToAgent:
