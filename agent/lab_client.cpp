@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 
 #include <chrono>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -118,6 +119,14 @@ void LabClient::read_loop() {
         case v1::ToAgent::kMembership:
           push(LabMembership{message.membership().session(), message.membership().top_rank()});
           break;
+        case v1::ToAgent::kObject: {
+          LabObject object{};
+          const std::string& said = message.object().sha256();
+          if (said.size() != object.sha256.size()) break;  // from a later version of the protocol
+          std::memcpy(object.sha256.data(), said.data(), said.size());
+          push(object);
+          break;
+        }
         case v1::ToAgent::MESSAGE_NOT_SET: break;  // from a later version of the protocol
       }
     }

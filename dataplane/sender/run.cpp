@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "agent/clock.h"
+#include "agent/digest.h"
 #include "agent/event_loop.h"
+#include "agent/file.h"
 #include "agent/interface.h"
 #include "agent/members.h"
 #include "agent/run.h"
@@ -289,6 +291,9 @@ int run_sender(const SenderOptions& options) {
   }
   leave_workers_cpus(cpus);
   agent::AgentOptions life = options.agent;
+  if (!options.input.empty() && !life.lab.empty()) {
+    life.object = agent::sha256(agent::FileView(options.input).bytes());
+  }
   if (options.poll || options.many())
     life.realtime = 0;  // it would take the CPU from all other
                         // processes
