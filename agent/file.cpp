@@ -33,7 +33,7 @@ FileView::FileView(const std::string& path) {
 FileView::~FileView() { munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
 
 UniqueFd create_file(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (fd.get() < 0) {
     throw ConfigError(fmt::format("{}: {}", path, std::strerror(errno)));
   }

@@ -24,8 +24,8 @@ class FileView {
   std::span<const std::byte> bytes_;
 };
 
-// Creates an empty file to write to, or truncates the file of that name. ConfigError: it cannot be
-// created.
+// Creates an empty file to write to and read, or truncates the file of that name. ConfigError: it
+// cannot be created.
 UniqueFd create_file(const std::string& path);
 
 }  // namespace tiercast::agent

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 
 #include <chrono>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -104,7 +105,7 @@ void LabClient::read_loop() {
     bool stopped = false;
     while (stream_->Read(&message)) {
       switch (message.message_case()) {
-        case v1::ToAgent::kWelcome: push(LabWelcome{}); break;
+        case v1::ToAgent::kWelcome: push(LabWelcome{message.welcome()}); break;
         case v1::ToAgent::kStart:
           push(LabStart{Time::nanoseconds(message.start().time_ns())});
           break;
@@ -118,6 +119,14 @@ void LabClient::read_loop() {
         case v1::ToAgent::kMembership:
           push(LabMembership{message.membership().session(), message.membership().top_rank()});
           break;
+        case v1::ToAgent::kObject: {
+          LabObject object{};
+          const std::string& said = message.object().sha256();
+          if (said.size() != object.sha256.size()) break;  // from a later version of the protocol
+          std::memcpy(object.sha256.data(), said.data(), said.size());
+          push(object);
+          break;
+        }
         case v1::ToAgent::MESSAGE_NOT_SET: break;  // from a later version of the protocol
       }
     }

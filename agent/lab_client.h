@@ -17,13 +17,19 @@
 #include <thread>
 #include <variant>
 
+#include "agent/digest.h"
 #include "base/unique_fd.h"
 #include "protocols/base/units.h"
 #include "tiercast/v1/lab.grpc.pb.h"
 
 namespace tiercast::agent {
 
-struct LabWelcome {};
+struct LabWelcome {
+  v1::Welcome said;
+};
+struct LabObject {
+  Digest sha256;
+};
 struct LabStart {
   Time sent_at;  // when the lab sent it
 };
@@ -39,7 +45,8 @@ struct LabMembership {
 struct LabLost {
   std::string reason;
 };
-using LabEvent = std::variant<LabWelcome, LabStart, LabLeave, LabStop, LabMembership, LabLost>;
+using LabEvent =
+    std::variant<LabWelcome, LabObject, LabStart, LabLeave, LabStop, LabMembership, LabLost>;
 
 class LabClient {
  public:

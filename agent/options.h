@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/digest.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
 
@@ -21,6 +22,7 @@ struct AgentOptions {
   std::string lab;        // address, or "": stand-alone
   std::string trace;      // a file; "-": standard output; "": none
   Duration duration = Duration::infinite();
+  std::optional<Digest> object;  // of the object that is transferred, where it is known
   int realtime = 0;  // SCHED_FIFO priority of the main thread, 1 .. 99; 0: ordinary scheduling
 
   std::vector<std::string> assignments;  // values of --set

@@ -24,6 +24,9 @@ v1::Hello make_hello(const AgentOptions& options, v1::Role role) {
   hello.set_session(options.session.session);
   hello.set_id(options.session.self_id);
   hello.set_version(1);
+  if (role == v1::ROLE_SENDER && options.object) {
+    hello.set_object_sha256(options.object->data(), options.object->size());
+  }
   return hello;
 }
 
@@ -139,7 +142,8 @@ class Runner {
     }
   }
 
-  void handle(const LabWelcome&) {}
+  void handle(const LabWelcome& welcome) { activity_.welcome(welcome.said); }
+  void handle(const LabObject& object) { activity_.object(object.sha256); }
   void handle(const LabStart& said) {
     if (present_) return;
     start(said.sent_at);

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/digest.h"
 #include "agent/event_loop.h"
 #include "agent/lab_client.h"
 #include "agent/options.h"
@@ -26,6 +27,11 @@ namespace tiercast::agent {
 class Activity {
  public:
   virtual ~Activity() = default;
+  // What the lab says of the session, before start(). Not called without a lab. ConfigError: it is
+  // not valid.
+  virtual void welcome(const v1::Welcome&) {}
+  // For receivers: what the lab says of the object that they will have.
+  virtual void object(const Digest&) {}
   // Joins the session. A receiver may join again after stop(); it is then a new member.
   virtual void start(Time now) = 0;
   // For senders: the highest rank that has a subscriber; -1: nobody subscribes. Called only between

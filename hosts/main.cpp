@@ -39,7 +39,12 @@ int run(const std::vector<std::string>& arguments) {
   hosts::Receiver receiver(
       options.agent.session, *options.scheme, options.interface, options.sender,
       options.output.empty() ? UniqueFd() : agent::create_file(options.output), loop, telemetry);
-  return agent::run_agent(options.agent, v1::ROLE_RECEIVER, loop, telemetry, receiver);
+  if (options.agent.object) receiver.object(*options.agent.object);
+  const int status = agent::run_agent(options.agent, v1::ROLE_RECEIVER, loop, telemetry, receiver);
+  const std::string fault = receiver.fault_of_object();
+  if (fault.empty()) return status;
+  fmt::print(stderr, "{}: {}: {}\n", options.agent.name, options.output, fault);
+  return 1;
 }
 
 }  // namespace

@@ -41,6 +41,12 @@ std::optional<int> HostOptions::parse(const std::vector<std::string>& arguments)
   recv->add_option("--source", source_text, "IPv4 address of the session's sender")->required();
   recv->add_option("--output", output,
                    "write the transferred file here, with a reliable scheme (rla, mdpcc)");
+  std::string digest_text;
+  recv->add_option(
+          "--sha256", digest_text,
+          "SHA-256 of that file, as sha256sum prints it at the sender; status 1 unless what "
+          "was received has it; in a lab, the sender says it")
+      ->type_name("DIGEST");
   if (const auto status = agent::parse_command_line(app, arguments)) return status;
   if (schemes->parsed()) {
     command = Command::kSchemes;
@@ -56,6 +62,10 @@ std::optional<int> HostOptions::parse(const std::vector<std::string>& arguments)
   if (agent::is_multicast(sender)) {
     throw ConfigError(
         fmt::format("--source: {} is a multicast address; give the sender's own", source_text));
+  }
+  if (!digest_text.empty()) {
+    agent.object = agent::parse_digest(digest_text, "--sha256");
+    if (output.empty()) throw ConfigError("--sha256 is of the file of --output, which is missing");
   }
   if (agent::interface_index(interface) == 0) {
     throw ConfigError(fmt::format("--interface: no interface '{}' here (there are: {})", interface,

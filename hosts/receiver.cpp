@@ -74,6 +74,16 @@ bool Receiver::finished() const {
   return member_.counters().complete && agent::monotonic_now() - heard_ > kLinger;
 }
 
+std::string Receiver::fault_of_object() const {
+  if (output_.get() < 0 || !wanted_) return "";
+  const agent::Digest received = agent::sha256_of_file(output_.get());
+  if (received == *wanted_) return "";
+  return fmt::format("the object is not its sender's: received SHA-256 {}{}, sent {}",
+                     agent::format_digest(received),
+                     member_.counters().complete ? "" : ", not complete",
+                     agent::format_digest(*wanted_));
+}
+
 void Receiver::stop(Time now) { member_.stop(now); }
 
 void Receiver::receive_all(GroupSocket& from) {

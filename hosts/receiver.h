@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "agent/digest.h"
 #include "agent/event_loop.h"
 #include "agent/run.h"
 #include "agent/telemetry.h"
@@ -25,6 +27,11 @@ class Receiver : public agent::Activity {
   Receiver(const SessionConfig& session, const Scheme& scheme, const std::string& interface,
            std::uint32_t sender, UniqueFd output, agent::EventLoop& loop,
            agent::Telemetry& telemetry);
+
+  void object(const agent::Digest& digest) override { wanted_ = digest; }
+  // What is wrong with the object that was received; empty if nothing is, or if nobody has said
+  // what its digest must be. Not while it is being received. It reads the whole file.
+  std::string fault_of_object() const;
 
   void start(Time now) override;
   void membership(Time now, int top_rank) override;
@@ -57,6 +64,7 @@ class Receiver : public agent::Activity {
       unicast_;  // what the sender sends to this host alone; others here may have the same port
   UniqueFd feedback_;  // UDP, connected to the sender's feedback port
   UniqueFd output_;
+  std::optional<agent::Digest> wanted_;  // of the object
 
   Time heard_;  // when the last datagram of the session arrived
   SocketCounters socket_;

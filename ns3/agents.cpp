@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/agents.h"
 
+#include <ns3/ipv4-address.h>
 #include <ns3/simulator.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "protocols/wire/wire.h"
 
@@ -37,6 +40,13 @@ SessionConfig Agent::config(std::uint64_t seed) const {
   result.parameters = Parameters(scheme.parameters);
   for (const auto& [name, value] : spec_.session().parameters()) {
     result.parameters.set(name + "=" + value);
+  }
+  if (spec_.session().members_size() > 0) {
+    std::vector<Member> members;
+    for (const v1::Member& member : spec_.session().members()) {
+      members.push_back({member.id(), ns3::Ipv4Address(member.address().c_str()).Get()});
+    }
+    result.members = std::make_shared<const Members>(std::move(members));
   }
   return result;
 }
@@ -142,9 +152,11 @@ void SenderAgent::receive(std::span<const std::byte> frame) {
     return;
   }
   if (!running()) return;
+  if (!driver_.receive(now(), {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe,
+                               packet.source})) {
+    return;
+  }
   ++feedback_.delivered;
-  driver_.receive(now(),
-                  {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source});
   send_released_and_go_on();
 }
 
@@ -190,6 +202,9 @@ void SenderAgent::report(bool second) {
   if (second) {
     records_.add(now().ns(), name_, "feedback",
                  feedback_row(feedback_, driver_.core().invalid(), 0));
+    if (driver_.refusals().total() > 0) {
+      records_.add(now().ns(), name_, "feedback.refused", feedback_refused_row(driver_.refusals()));
+    }
   }
 }
 

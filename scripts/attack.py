@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "build/python"), str(ROOT / "controller")]
 
 from tiercast_controller.p4runtime.program import Program  # noqa: E402
 
-from tests.attacks import in_namespaces, virtual  # noqa: E402
+from tests.attacks import in_namespaces, on_a_link, virtual  # noqa: E402
 from tests.attacks.row import Row  # noqa: E402
 from tests.controller.chain import BINARY, Network, running_network  # noqa: E402
 
@@ -34,10 +34,13 @@ REAL: dict[str, Callable[[Network, Program], Coroutine[Any, Any, Row]]] = {
         network, program, False
     ),
 }
+ON_A_LINK = {
+    "feedback of hosts that are no members": on_a_link.forged_feedback,
+    "an object under attack": on_a_link.object_under_attack,
+}
 NOT_TRIED = {
     "a member that lies in its own name": "what each scheme allows it is not bounded yet",
     "replayed feedback; optimistic acknowledgements": "messages have no keys",
-    "an object's transfer under attack": "objects have no digest",
     "a stranger over TCP": "control has no authorization by role; TLS is up to the user",
     "faults: stopped and killed processes, deleted links": "tests of the lab have some of them",
 }
@@ -66,7 +69,7 @@ def attacked(attack: Callable[[Network, Program], Coroutine[Any, Any, Row]]) -> 
 
 
 def main() -> int:
-    for binary in (BINARY, virtual.BINARY):
+    for binary in (BINARY, *virtual.BINARIES, on_a_link.SENDER, on_a_link.HOST):
         if not binary.exists():
             print(f"attack: {binary} is missing: `make attack` builds it", file=sys.stderr)
             return 2
@@ -88,6 +91,12 @@ def main() -> int:
             continue
         print(f"{name} ...", file=sys.stderr)
         show(attacked(attack))
+    for name, attack_link in ON_A_LINK.items():
+        if os.geteuid() != 0:
+            show(Row(name, "namespaces", "", "only root makes namespaces", None))
+            continue
+        print(f"{name} ...", file=sys.stderr)
+        show(on_a_link.attacked(attack_link))
     for name, why in NOT_TRIED.items():
         show(Row(name, "", "", why, None))
     missed = sum(row.met is False for row in rows)

@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <system_error>
 
 #include "protocols/wire/wire.h"
 
@@ -42,6 +44,21 @@ Value of_port(const std::vector<Value>& values, std::size_t port, const Value& o
   return values.size() == 1 ? values.front() : values.at(port);
 }
 
+v1::Member parse_member(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  v1::Member member;
+  std::uint32_t id = 0;
+  const char* const end = text.data() + std::min(equals, text.size());
+  const auto [rest, error] = std::from_chars(text.data(), end, id);
+  if (equals == std::string::npos || error != std::errc() || rest != end) {
+    throw ConfigError("--member: '" + text + "'; valid: ID=ADDRESS, such as 15=10.0.15.2");
+  }
+  member.set_id(id);
+  member.set_address(text.substr(equals + 1));
+  agent::parse_ipv4(member.address(), "--member");
+  return member;
+}
+
 }  // namespace
 
 std::optional<int> SenderOptions::parse(const std::vector<std::string>& arguments) {
@@ -72,6 +89,12 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
   app.add_option("--input", input,
                  "file to transfer to every receiver, by a reliable scheme (rla, mdpcc)")
       ->check(CLI::ExistingFile);
+  std::vector<std::string> member_texts;
+  app.add_option("--member", member_texts,
+                 "a receiver's --id and its IPv4 address: feedback in its name is accepted from "
+                 "there alone, and of others not at all; repeatable; without it, anybody's is")
+      ->type_name("ID=ADDRESS")
+      ->allow_extra_args(false);
   app.add_option("--gateway", gateway_texts,
                  "IPv4 address of that next hop; ARP finds its MAC address");
   std::string quantum_text;
@@ -127,6 +150,7 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
   for (const std::string& text : gateway_texts) {
     gateways.push_back(agent::parse_ipv4(text, "--gateway"));
   }
+  for (const std::string& text : member_texts) members.push_back(parse_member(text));
   if (!vlan_text.empty()) vlan = dpdk::parse_vlan(vlan_text);
   if (!ramp_text.empty()) {
     try {
@@ -144,6 +168,11 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
     if (quantum > kMaxQuantum) {
       throw ConfigError("--quantum: " + quantum_text + " is too long: valid 0s to 10us");
     }
+  }
+  if (!members.empty() && (!sessions.empty() || !agent.lab.empty())) {
+    throw ConfigError(
+        "--member is for the session of the options; with --sessions it is `members` of a session, "
+        "and a lab names the members itself");
   }
   if (many() && !agent.lab.empty()) {
     throw ConfigError(

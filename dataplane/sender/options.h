@@ -9,6 +9,7 @@
 #include "agent/address.h"
 #include "agent/options.h"
 #include "dataplane/sender/frames/sender_addresses.h"
+#include "tiercast/v1/session.pb.h"
 
 namespace tiercast::sender {
 
@@ -21,6 +22,8 @@ struct SenderOptions {
   std::vector<agent::MacAddress> macs;   // none: those of the devices
   std::vector<agent::MacAddress> gateway_macs;
   std::vector<std::uint32_t> gateways;  // to be resolved by ARP; none: gateway_macs are given
+  // Those whose feedback is accepted; none: anybody's, or, in a lab, those that the lab names.
+  std::vector<v1::Member> members;
   std::string input;  // file that a reliable scheme transfers; "": an endless stream
 
   static constexpr Duration kMaxQuantum = Duration::microseconds(10);

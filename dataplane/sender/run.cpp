@@ -17,8 +17,11 @@
 #include <vector>
 
 #include "agent/clock.h"
+#include "agent/digest.h"
 #include "agent/event_loop.h"
+#include "agent/file.h"
 #include "agent/interface.h"
+#include "agent/members.h"
 #include "agent/run.h"
 #include "agent/telemetry.h"
 #include "dataplane/dpdk/eal.h"
@@ -57,6 +60,7 @@ v1::SessionList sessions_of(const SenderOptions& options) {
   spec.set_id(config.self_id);
   spec.set_seed(config.seed);
   spec.set_input(options.input);
+  for (const v1::Member& member : options.members) *spec.add_members() = member;
   for (const std::string& assignment : options.agent.assignments) {
     const std::size_t equals = assignment.find('=');
     (*spec.mutable_parameters())[assignment.substr(0, equals)] = assignment.substr(equals + 1);
@@ -121,6 +125,10 @@ class Sending final : public agent::Activity {
     // Nobody subscribes until the lab says so. ARP is answered even before Start.
     requests_.front().top_rank = top_rank_ = -1;
     run_threads();
+  }
+
+  void welcome(const v1::Welcome& welcome) override {
+    requests_.front().config.members = agent::members_of(welcome.members());
   }
 
   void start(Time now) override {
@@ -283,6 +291,9 @@ int run_sender(const SenderOptions& options) {
   }
   leave_workers_cpus(cpus);
   agent::AgentOptions life = options.agent;
+  if (!options.input.empty() && !life.lab.empty()) {
+    life.object = agent::sha256(agent::FileView(options.input).bytes());
+  }
   if (options.poll || options.many())
     life.realtime = 0;  // it would take the CPU from all other
                         // processes

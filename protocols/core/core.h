@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "protocols/base/units.h"
+#include "protocols/core/members.h"
 #include "protocols/core/parameters.h"
 
 namespace tiercast {
@@ -142,6 +143,8 @@ struct SessionConfig {
   // What the sender of a reliable scheme transfers; it must outlive the core. Empty: an endless
   // stream, whose payload is never read. Other schemes ignore it.
   std::span<const std::byte> object;
+  // Senders: whose feedback is accepted (driver/feedback_sources.h). Null: anybody's.
+  std::shared_ptr<const Members> members;
 };
 
 }  // namespace tiercast

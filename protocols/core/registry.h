@@ -2,6 +2,7 @@
 // schemes/schemes.txt, or anywhere else (docs/add-a-scheme.md).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,6 +21,9 @@ struct Scheme {
   bool layered;
   // Whether the P4 program can aggregate its feedback (docs/p4.md, "Feedback aggregation").
   bool aggregated = false;
+  // Where the receiver's number, of 32 bits, is in all of its feedback: bytes from the start of the
+  // message. 0: its feedback names no receiver.
+  std::size_t feedback_source_at = 0;
   std::span<const ParameterInfo> parameters;
   // The kinds of records that its cores trace, such as "sim.round". A lab accepts no others.
   std::span<const std::string_view> records;

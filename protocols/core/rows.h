@@ -23,6 +23,14 @@ struct FeedbackCounters {
   std::uint64_t foreign = 0;    // valid, but for another address, port, session or scheme
 };
 
+// Feedback that never reached the core, because it is not from the receiver in whose name it speaks
+// (driver/feedback_sources.h).
+struct FeedbackRefusals {
+  std::uint64_t non_member = 0;    // of a number that no member has, or from no member's address
+  std::uint64_t impersonated = 0;  // of a member's number, from another address
+  std::uint64_t total() const { return non_member + impersonated; }
+};
+
 // What a receiver's socket saw, in addition to the core's own counters.
 struct SocketCounters {
   std::uint64_t dropped = 0;  // by the kernel: full buffer or bad checksum
@@ -52,6 +60,12 @@ inline std::array<TraceField, 5> feedback_row(const FeedbackCounters& feedback,
            {"malformed", static_cast<double>(feedback.malformed)},
            {"foreign", static_cast<double>(feedback.foreign)},
            {"control_dropped", static_cast<double>(control_dropped)}}};
+}
+
+// "feedback.refused", written only if there is any
+inline std::array<TraceField, 2> feedback_refused_row(const FeedbackRefusals& refusals) {
+  return {{{"non_member", static_cast<double>(refusals.non_member)},
+           {"impersonated", static_cast<double>(refusals.impersonated)}}};
 }
 
 // "received"

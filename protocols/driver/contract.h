@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
+#include "protocols/driver/feedback_sources.h"
 
 namespace tiercast {
 
@@ -29,9 +31,11 @@ class Contract {
   Contract(const Scheme& scheme, const SessionConfig& config)
       : scheme_(&scheme),
         session_(config.session),
-        layers_(static_cast<std::uint16_t>(config.layers)) {}
+        layers_(static_cast<std::uint16_t>(config.layers)),
+        members_(config.members) {}
 
   unsigned layers() const { return layers_; }
+  FeedbackSources feedback_sources() const { return {*scheme_, members_}; }
 
   // `call`: the Sink function, for the error text.
   void check_layer(const char* call, Rank layer) const {
@@ -74,6 +78,7 @@ class Contract {
   const Scheme* scheme_;
   std::uint16_t session_;
   std::uint16_t layers_;
+  std::shared_ptr<const Members> members_;
 };
 
 // Checks that a core's timer lets time go on. It may be due several times at one instant, to catch

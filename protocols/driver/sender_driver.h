@@ -40,6 +40,7 @@ class SenderDriver final : private Sink {
       : core_(std::move(core)),
         runtime_(runtime),
         contract_(contract),
+        sources_(contract.feedback_sources()),
         pacing_(std::move(pacing)) {}
   SenderDriver(const SenderDriver&) = delete;
   SenderDriver& operator=(const SenderDriver&) = delete;
@@ -60,11 +61,13 @@ class SenderDriver final : private Sink {
     now_ = now;
     contract_.calling("membership", [&] { core_->membership(now, top_rank_, *this); });
   }
-  // Messages are ignored while the driver does not run.
-  void receive(Time now, const Arrival& arrival) {
-    if (!running_) return;
+  // Messages are ignored while the driver does not run. Those that are not from the receiver in
+  // whose name they speak do not reach the core. Returns whether it reached it.
+  bool receive(Time now, const Arrival& arrival) {
+    if (!running_ || !sources_.accepts(arrival)) return false;
     now_ = now;
     contract_.calling("receive", [&] { core_->receive(now, arrival, *this); });
+    return true;
   }
   // Does all that is due: the core's timer, then the departures.
   void run(Time now) {
@@ -110,6 +113,7 @@ class SenderDriver final : private Sink {
   bool running() const { return running_; }
   Rate rate(Rank layer) const { return pacing_.rate(layer); }
   const SenderCore& core() const { return *core_; }
+  const FeedbackRefusals& refusals() const { return sources_.refusals(); }
 
  private:
   static constexpr int kUntold = -2;
@@ -148,6 +152,7 @@ class SenderDriver final : private Sink {
   int top_rank_ = kUntold;
   Contract contract_;
   TimerWatch timer_watch_;
+  FeedbackSources sources_;
   Pacing pacing_;
 };
 

@@ -68,6 +68,7 @@ class SenderHost : public Host {
   void stop();
   Rate rate(Rank layer) const { return driver_.rate(layer); }
   const SenderCore& core() const { return driver_.core(); }
+  const FeedbackRefusals& refusals() const { return driver_.refusals(); }
 
  private:
   friend class SenderDriver<SenderHost>;

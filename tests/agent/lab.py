@@ -28,8 +28,9 @@ class Lab(lab_pb2_grpc.LabServicer):
     def say(self, agent: str, **message: object) -> None:
         self._outboxes[agent].put(lab_pb2.ToAgent(**message))
 
-    def start(self, agent: str) -> None:
-        self.say(agent, welcome=lab_pb2.Welcome(epoch_ns=1))
+    def start(self, agent: str, **welcome: object) -> None:
+        """With what the Welcome says besides."""
+        self.say(agent, welcome=lab_pb2.Welcome(epoch_ns=1, **welcome))
         self.say(agent, start=lab_pb2.Start(time_ns=time.monotonic_ns()))
 
     def leave(self, agent: str) -> None:

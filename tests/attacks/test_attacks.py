@@ -10,7 +10,7 @@ from tiercast_controller.p4runtime.program import Program
 
 from ..controller.chain import Network, running_network
 from ..controller.conftest import COMPILED
-from . import in_namespaces, virtual
+from . import in_namespaces, on_a_link, virtual
 from .row import Row
 
 
@@ -50,5 +50,15 @@ def test_a_flood_of_igmp_is_limited_before_it_reaches_the_controller(
     assert policed >= 5000, row
 
 
-def test_the_p4_program_refuses_them_in_virtual_time() -> None:
-    assert all(row.met for row in virtual.rows())
+def test_the_p4_program_and_senders_refuse_them_in_virtual_time() -> None:
+    rows = virtual.rows()
+    assert all(row.met for row in rows), rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", ["forged_feedback", "object_under_attack"])
+def test_what_no_switch_checks_is_found_at_the_ends(attack: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for network namespaces")
+    row = on_a_link.attacked(getattr(on_a_link, attack))
+    assert row.met, row

@@ -1,18 +1,23 @@
-"""Attacks on the P4 program in virtual time, through the engine: the tests of
-tests/p4src/source_test.cpp, which inject packets at a switch's ports."""
+"""Attacks in virtual time, by tests in C++: on the P4 program, at a switch's ports
+(tests/p4src/source_test.cpp), and on senders, in whole sessions of every scheme
+(tests/protocols/schemes/forged_feedback_test.cpp)."""
 
 import json
 import subprocess
 import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..controller.chain import ROOT
 from .row import Row
 
 WHERE = "virtual network"
-BINARY = ROOT / "build/tests/p4src/p4src_test"
+SWITCH = ROOT / "build/tests/p4src/p4src_test"
+SENDERS = ROOT / "build/tests/protocols/protocols_schemes_test"
+BINARIES = (SWITCH, SENDERS)
 # The attack and what is expected, by the test that tries it.
-TESTS = {
+ON_SWITCHES = {
     "ASessionIsForwardedFromItsSourceThroughItsPort": (
         "data to a session's group: of another source, through another port, in a host's own name",
         "0 delivered, all counted",
@@ -40,20 +45,51 @@ TESTS = {
 }
 
 
+REFUSED = "0 accepted, all counted; each receiver's rate within 5 % of that without"
+ON_SENDERS = {
+    "InAMembersNameFromAnotherAddressIsRefused": (
+        "feedback of a non-member in members' names, as heard and altered",
+        REFUSED,
+    ),
+    "OfAHostThatIsNoMemberIsRefused": ("feedback of a non-member in its own name", REFUSED),
+    "AreRefusedOfOneWhoIsNoMember": (
+        "BYE, congested, uncongested and a round-trip time of 2 s in members' names",
+        REFUSED,
+    ),
+}
+
+
 def rows() -> list[Row]:
     """Raises FileNotFoundError if the tests are not built."""
+    return [
+        *_rows(SWITCH, "SourceChecks.*", ON_SWITCHES),
+        *_rows(SENDERS, "*ForgedFeedback.*:*SimLies.*", ON_SENDERS),
+    ]
+
+
+def _rows(binary: Path, tests: str, shown: Mapping[str, tuple[str, str]]) -> list[Row]:
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "tests.json"
         subprocess.run(
-            [BINARY, "--gtest_filter=SourceChecks.*", f"--gtest_output=json:{report}"],
+            [binary, f"--gtest_filter={tests}", f"--gtest_output=json:{report}"],
             capture_output=True, check=False, timeout=600,
         )  # fmt: skip
-        (suite,) = json.loads(report.read_text())["testsuites"]
-    failures = {
-        test["name"]: [one["failure"].splitlines()[0] for one in test.get("failures", [])]
-        for test in suite["testsuite"]
-    }
+        suites = json.loads(report.read_text())["testsuites"]
+    failures = defaultdict[str, list[str]](list)
+    variants = defaultdict[str, list[str]](list)  # of a test: schemes, or lies
+    for test in (test for suite in suites for test in suite["testsuite"]):
+        name, _, variant = test["name"].partition("/")
+        variants[name] += [variant] if variant else []
+        failures[name] += [
+            f"{variant} {one['failure'].splitlines()[0]}".strip()
+            for one in test.get("failures", [])
+        ]
     return [
-        Row(attack, WHERE, expected, "; ".join(failures[name]) or "as expected", not failures[name])
-        for name, (attack, expected) in TESTS.items()
-    ]
+        Row(
+            attack, WHERE, expected,
+            "; ".join(failures[name])
+            or ": ".join(["as expected", *filter(None, [", ".join(variants[name])])]),
+            not failures[name],
+        )
+        for name, (attack, expected) in shown.items()
+    ]  # fmt: skip

@@ -1,6 +1,7 @@
 """The Lab service over a Unix socket, with real gRPC at both ends."""
 
 import asyncio
+from ipaddress import IPv4Address
 
 import grpc
 import pytest
@@ -8,7 +9,7 @@ from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller.agents.lab import LabService
 from tiercast_controller.agents.records import RECEIVERS
 from tiercast_controller.base.errors import AgentError, ConfigurationError
-from tiercast_controller.network.topology import Session
+from tiercast_controller.network.topology import Member, Session
 
 from ..patience import PATIENCE_S
 
@@ -27,10 +28,13 @@ class AgentStream:
         self._channel = grpc.aio.insecure_channel(address)
         self.call = lab_pb2_grpc.LabStub(self._channel).Attach(wait_for_ready=True)
 
-    async def hello(self, role=RECEIVER, name="h15", scheme="sim", session=1, version=1):
+    async def hello(
+        self, role=RECEIVER, name="h15", scheme="sim", session=1, version=1, object_sha256=b""
+    ):
         hello = lab_pb2.Hello(
-            role=role, name=name, scheme=scheme, session=session, id=15, version=version
-        )
+            role=role, name=name, scheme=scheme, session=session, id=15, version=version,
+            object_sha256=object_sha256,
+        )  # fmt: skip
         await self.call.write(lab_pb2.FromAgent(hello=hello))
         return self
 
@@ -88,6 +92,42 @@ async def bench(socket_directory):
     for agent in bench.agents:
         await agent.close()
     await bench.service.close()
+
+
+async def test_a_sender_hears_who_its_members_are(bench) -> None:
+    members = (Member(15, IPv4Address("10.0.15.2")), Member(16, IPv4Address("10.0.16.2")))
+    bench.service._sessions[1] = Session(1, 5, "h0", members=members)
+    _, welcome = await (await bench.agent().hello(SENDER, "h0")).next()
+    assert [(one.id, one.address) for one in welcome.members] == [
+        (15, "10.0.15.2"),
+        (16, "10.0.16.2"),
+    ]
+    _, welcome = await (await bench.agent().hello(RECEIVER, "h15")).next()
+    assert not welcome.members
+
+
+@pytest.mark.parametrize("sender_first", [True, False])
+async def test_receivers_hear_the_digest_of_the_object(bench, sender_first) -> None:
+    digest = bytes(range(32))
+    roles = [(SENDER, "h0"), (RECEIVER, "h15")]
+    attached = {}
+    for role, name in roles if sender_first else reversed(roles):
+        agent = bench.agent()
+        attached[role] = await agent.hello(
+            role, name, object_sha256=digest if role == SENDER else b""
+        )
+        assert (await agent.next())[0] == "welcome"
+    kind, said = await attached[RECEIVER].next()
+    assert (kind, said.sha256) == ("object", digest)
+    bench.service.start_sessions([1])
+    assert (await attached[SENDER].next())[0] == "start"  # and nothing before it
+
+
+async def test_a_digest_of_another_length_is_refused(bench) -> None:
+    sender = await bench.agent().hello(SENDER, "h0", object_sha256=b"short")
+    code, text = await sender.refusal()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "object_sha256 has 5 bytes; valid: 0, or 32" in text
 
 
 async def test_a_run_of_a_sender_and_a_receiver(bench) -> None:

@@ -51,6 +51,11 @@ TEST(HostOptions, WrongCommandLinesEndWithStatus2) {
 TEST(HostOptions, ErrorsNameOptionValueAndChoices) {
   EXPECT_THAT(error_of({"recv", "--interface", "none9", "--source", "10.0.0.2"}),
               AllOf(HasSubstr("--interface"), HasSubstr("none9"), HasSubstr("lo")));
+  EXPECT_THAT(error_of({"recv", "--interface", "lo", "--source", "10.0.0.2", "--sha256", "12"}),
+              HasSubstr("--sha256: '12' is no SHA-256"));
+  EXPECT_THAT(error_of({"recv", "--interface", "lo", "--source", "10.0.0.2", "--sha256",
+                        std::string(64, 'a')}),
+              HasSubstr("--output, which is missing"));
   EXPECT_THAT(error_of({"recv", "--interface", "lo", "--source", "x"}),
               AllOf(HasSubstr("--source"), HasSubstr("'x'")));
 }

@@ -3,15 +3,19 @@ files that the reliable schemes transfer. Needs root."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
+from tiercast.v1 import lab_pb2
 
-from ..agent.network import HOST, Link, Program
+from ..agent.lab import Lab
+from ..agent.network import HOST, HOST_IP, Link, Program
 from ..patience import PATIENCE_S, wait_until
 from .test_host import group
 
@@ -73,9 +77,10 @@ def test_a_file_is_transferred_and_both_programs_end(
 ) -> None:
     original, copy = tmp_path / "original", tmp_path / "copy"
     original.write_bytes(random.Random(5).randbytes(200_123))
-    host = link.host(15, f"--scheme={scheme}", f"--output={copy}")
+    digest = hashlib.sha256(original.read_bytes()).hexdigest()
+    host = link.host(15, f"--scheme={scheme}", f"--output={copy}", f"--sha256={digest}")
     wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
-    sender = link.sender(f"--scheme={scheme}", f"--input={original}")
+    sender = link.sender(f"--scheme={scheme}", f"--input={original}", f"--member=15={HOST_IP}")
     sent = sender.wait(timeout=5 * PATIENCE_S)
     ended = host.wait()
     assert sent.status == 0, sent.stderr
@@ -83,6 +88,47 @@ def test_a_file_is_transferred_and_both_programs_end(
     assert ended.of("received")[-1]["complete"] == 1
     assert copy.read_bytes() == original.read_bytes()
     assert os.path.getsize(copy) == 200_123
+
+
+def test_another_object_than_the_senders_is_status_1(link: Link, tmp_path: Path) -> None:
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    original.write_bytes(random.Random(5).randbytes(20_000))
+    host = link.host(15, "--scheme=mdpcc", f"--output={copy}", f"--sha256={'ab' * 32}")
+    wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
+    sender = link.sender("--scheme=mdpcc", f"--input={original}")
+    assert sender.wait(timeout=5 * PATIENCE_S).status == 0
+    ended = host.wait()
+    assert ended.status == 1
+    digest = hashlib.sha256(original.read_bytes()).hexdigest()
+    assert f"{copy}: the object is not its sender's" in ended.stderr
+    assert f"received SHA-256 {digest}, sent {'ab' * 32}" in ended.stderr
+
+
+def test_in_a_lab_the_sender_says_the_digest(tmp_path: Path, link: Link) -> None:
+    """The lab tells what the sender's Hello says, or here something else."""
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    original.write_bytes(random.Random(5).randbytes(20_000))
+    digest = hashlib.sha256(original.read_bytes()).digest()
+    with tempfile.TemporaryDirectory(prefix="tiercast-") as directory:
+        lab = Lab(Path(directory))
+        own = ["--scheme=mdpcc", f"--lab={lab.address}"]
+        host = link.host(15, *own, f"--output={copy}")
+        lab.hellos.get(timeout=PATIENCE_S)
+        sender = link.sender(*own, "--name=h0", f"--input={original}")
+        assert lab.hellos.get(timeout=PATIENCE_S).object_sha256 == digest
+        lab.say("h15", object=lab_pb2.Object(sha256=bytes(32)))
+        lab.start("h15")
+        wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
+        lab.start("h0")
+        lab.membership("h0", 1, 0)
+        wait_until(lambda: lab.last("received", complete=1) != {}, "the whole object")
+        for agent in ("h15", "h0"):
+            lab.stop(agent)
+        assert sender.wait().status == 0
+        ended = host.wait()
+        lab.close()
+    assert ended.status == 1
+    assert f"received SHA-256 {digest.hex()}, sent {'00' * 32}" in ended.stderr
 
 
 def test_a_scheme_with_one_rate_takes_one_layer(link: Link) -> None:

@@ -65,9 +65,9 @@ class AggregatorNode : public testkit::Relay {
     return !packet.multicast;
   }
 
- private:
-  static constexpr std::uint32_t kFirstId = 1000;
+  static constexpr std::uint32_t kFirstId = 1000;  // of node 0, and its address
 
+ private:
   testkit::Simulator& simulator_;
   Tree& tree_;
   const Tree::Node node_;
@@ -93,6 +93,8 @@ Rounds session_rounds(std::uint64_t seed, bool in_network, double feedback_loss,
   options.receivers = testkit::Figure1::receivers();
   options.layers = kLayers;
   options.set = std::move(set);
+  // The sender hears the aggregator at its own node alone.
+  if (in_network) options.aggregators = {{AggregatorNode::kFirstId, AggregatorNode::kFirstId}};
   testkit::Session session(simulator, figure.tree, options);
   std::vector<std::unique_ptr<AggregatorNode>> nodes;
   for (Tree::Node node = 0; in_network && node < options.receivers.front(); ++node) {

@@ -22,15 +22,16 @@ from collections.abc import (
 from dataclasses import dataclass, field
 
 import grpc
-from tiercast.v1 import lab_pb2, lab_pb2_grpc
+from tiercast.v1 import lab_pb2, lab_pb2_grpc, session_pb2
 
 from tiercast_controller.agents.records import Record, Reports
 from tiercast_controller.base.errors import AgentError, ConfigurationError
-from tiercast_controller.network.topology import Session
+from tiercast_controller.network.topology import Member, Session
 
 log = logging.getLogger(__name__)
 
 VERSION = 1
+SHA256_BYTES = 32
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _BROKEN_STREAM_S = 0.02
 _DRAIN_S = 1.0
@@ -44,6 +45,7 @@ class Agent:
     session: int
     id: int
     reports: Reports
+    object_sha256: bytes = b""  # of a sender: of the object that it transfers; empty: of none
     started: bool = False  # in its session
     stopped: bool = False
     left: bool = False  # at least once
@@ -184,7 +186,8 @@ class LabService(lab_pb2_grpc.LabServicer):
             log.warning("an agent was refused: %s", refusal)
             await context.abort(refusal.code, str(refusal))
         self.agents[agent.name] = agent
-        agent.outbox.put_nowait(lab_pb2.ToAgent(welcome=lab_pb2.Welcome(epoch_ns=self._epoch_ns)))
+        agent.outbox.put_nowait(lab_pb2.ToAgent(welcome=self._welcome(agent)))
+        self._tell_object(agent)
         self._start_if_due(agent)
         writer = asyncio.create_task(self._write(agent, context), name=f"to {agent.name}")
         how = "lost"
@@ -251,7 +254,28 @@ class LabService(lab_pb2_grpc.LabServicer):
                     f"{hello.name!r}: session {hello.session} has a sender, {other.name!r}",
                 )
         reports = Reports(sender, session.scheme, session.records)
-        return Agent(hello.name, sender, hello.scheme, hello.session, hello.id, reports)
+        if sender and len(hello.object_sha256) not in (0, SHA256_BYTES):
+            raise _Refused(
+                invalid,
+                f"{hello.name!r}: object_sha256 has {len(hello.object_sha256)} bytes; valid: 0, or "
+                f"{SHA256_BYTES}",
+            )
+        return Agent(
+            hello.name, sender, hello.scheme, hello.session, hello.id, reports, hello.object_sha256
+        )
+
+    def _tell_object(self, new: Agent) -> None:
+        """Tells receivers the digest of their sender's object, whoever of them attached first."""
+        session = [one for one in self.agents.values() if one.session == new.session]
+        for sender in (one for one in session if one.sender and one.object_sha256):
+            said = lab_pb2.ToAgent(object=lab_pb2.Object(sha256=sender.object_sha256))
+            for one in session if new is sender else [new]:
+                if not one.sender:
+                    one.outbox.put_nowait(said)
+
+    def _welcome(self, agent: Agent) -> lab_pb2.Welcome:
+        members = self._sessions[agent.session].members if agent.sender else ()
+        return lab_pb2.Welcome(epoch_ns=self._epoch_ns, members=map(member_message, members))
 
     def _choices(self) -> str:
         return f"one of {sorted(self._sessions)}"
@@ -300,6 +324,10 @@ class LabService(lab_pb2_grpc.LabServicer):
         """Lets the writer finish: gRPC accepts no status while a message is being written."""
         agent.outbox.put_nowait(None)
         await asyncio.wait({writer}, timeout=_DRAIN_S)
+
+
+def member_message(member: Member) -> session_pb2.Member:
+    return session_pb2.Member(id=member.id, address=str(member.address))
 
 
 def _membership(session: int, top_rank: int) -> lab_pb2.ToAgent:

@@ -24,6 +24,7 @@ SENDERS: Mapping[str, tuple[str, ...]] = {
     "pacer.final": _LATENESS,
     "pause": _PAUSE,
     "feedback": ("accepted", "refused", "malformed", "foreign", "control_dropped"),
+    "feedback.refused": ("non_member", "impersonated"),
 }
 RECEIVERS: Mapping[str, tuple[str, ...]] = {
     "received": (

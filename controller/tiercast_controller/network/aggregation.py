@@ -9,9 +9,10 @@ aggregate.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import IPv4Address
 
 from tiercast_controller.base.errors import ConfigurationError
-from tiercast_controller.network.topology import CPU_PORT, Session, Switch, Topology
+from tiercast_controller.network.topology import CPU_PORT, Member, Session, Switch, Topology
 from tiercast_controller.p4runtime.entities import TableEntry, entry
 
 MAX_SLOTS = 256  # sessions that one switch can aggregate
@@ -48,8 +49,7 @@ def aggregation_entries(
             own = _address(switch, session)
             parameters = {
                 "slot": slot,
-                # As unique as the address, and distinct from receivers' numbers.
-                "id": own,
+                "id": aggregator(IPv4Address(own)).id,
                 "address": own,
                 "parent": to,
                 "mac": switch.mac,
@@ -58,6 +58,12 @@ def aggregation_entries(
             item = entry("aggregator", {"session": session.number}, "aggregate", parameters)
             entries[name][item] = None
     return {name: list(items) for name, items in entries.items()}
+
+
+def aggregator(address: IPv4Address) -> Member:
+    """How the switch with this address appears in its summaries. Its number is as unique as the
+    address, and distinct from receivers' numbers."""
+    return Member(int(address), address)
 
 
 def _between(topology: Topology, source: str, upstream: dict[str, str]) -> list[str]:

@@ -73,6 +73,14 @@ class Checks(Strict):
 
 
 @dataclass(frozen=True)
+class Member:
+    """A receiver, or a switch that aggregates the feedback of receivers."""
+
+    id: int  # in the wire format, 32 bits
+    address: IPv4Address  # where feedback in its name comes from
+
+
+@dataclass(frozen=True)
 class Session:
     """One layered session. The addresses of its groups contain its number and their ranks (SIM
     3.1)."""
@@ -84,6 +92,7 @@ class Session:
     aggregation: Aggregation = "sender"
     # The kinds of records that the scheme's cores trace; None: not known here.
     records: tuple[str, ...] | None = None
+    members: tuple[Member, ...] = ()  # whose feedback is accepted; none: anybody's
 
     def group(self, rank: int) -> IPv4Address:
         return group_address(self.number, rank)

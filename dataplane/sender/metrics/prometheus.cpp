@@ -98,10 +98,13 @@ MetricFamily feedback_family(const Statistics& statistics) {
     late += worker.feedback_late;
   }
   const FeedbackStatistics feedback = statistics.feedback();
+  const FeedbackRefusals refusals = statistics.refusals();
   const std::pair<const char*, std::uint64_t> fates[] = {
       {"accepted", delivered - std::min(refused, delivered)},
       {"refused", refused},
       {"session_ended", late},
+      {"non_member", refusals.non_member},
+      {"impersonated", refusals.impersonated},
       {"malformed", feedback.malformed},
       {"foreign", feedback.foreign},
       {"answered", feedback.answered},

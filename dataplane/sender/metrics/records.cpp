@@ -53,6 +53,9 @@ void SessionRecords::write(const Statistics& statistics, bool second) {
   telemetry_.record(now, "feedback",
                     feedback_row(feedback, sum(statistics, &WorkerStatistics::feedback_refused),
                                  sum(statistics, &WorkerStatistics::control_dropped)));
+  if (const FeedbackRefusals refusals = statistics.refusals(); refusals.total() > 0) {
+    telemetry_.record(now, "feedback.refused", feedback_refused_row(refusals));
+  }
   const Histogram late = lateness(statistics);
   const std::uint64_t dropped = sum(statistics, &WorkerStatistics::dropped);
   record_lateness(telemetry_, now, "pacer", late.since(late_), dropped - dropped_);
@@ -100,11 +103,14 @@ void WorkerRecords::write(const Statistics& statistics, const char* pacer_kind) 
   const std::uint64_t delivered = sum(statistics, &WorkerStatistics::feedback_delivered);
   const std::uint64_t refused = sum(statistics, &WorkerStatistics::feedback_refused);
   const FeedbackStatistics feedback = statistics.feedback();
+  const FeedbackRefusals refusals = statistics.refusals();
   telemetry_.record(now, "feedback",
                     {{"accepted", real(delivered - refused)},
                      {"refused", real(refused)},
                      {"malformed", real(feedback.malformed)},
                      {"foreign", real(feedback.foreign)},
+                     {"non_member", real(refusals.non_member)},
+                     {"impersonated", real(refusals.impersonated)},
                      {"late", real(sum(statistics, &WorkerStatistics::feedback_late))},
                      {"received", real(feedback.received)},
                      {"answered", real(feedback.answered)},

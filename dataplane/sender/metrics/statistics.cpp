@@ -18,4 +18,13 @@ FeedbackStatistics Statistics::feedback() const {
   return sum;
 }
 
+FeedbackRefusals Statistics::refusals() const {
+  FeedbackRefusals sum;
+  for (const WorkerStatistics& worker : workers) {
+    sum.non_member += worker.feedback_refusals.non_member;
+    sum.impersonated += worker.feedback_refusals.impersonated;
+  }
+  return sum;
+}
+
 }  // namespace tiercast::sender

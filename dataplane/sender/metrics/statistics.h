@@ -14,6 +14,7 @@
 #include "base/histogram.h"
 #include "protocols/base/units.h"
 #include "protocols/core/core.h"
+#include "protocols/core/rows.h"
 
 namespace tiercast::sender {
 
@@ -42,6 +43,7 @@ struct WorkerStatistics {
   std::uint64_t feedback_delivered = 0;  // passed to a core, which may still refuse them
   std::uint64_t feedback_refused = 0;    // by the cores
   std::uint64_t feedback_late = 0;       // for a session that had ended in the meantime
+  FeedbackRefusals feedback_refusals;    // not from the receiver in whose name they speak
   std::uint64_t behind = 0;              // times that a departure was late by more than kBehind
   std::uint64_t given_up = 0;  // packets that the layers' schedules have skipped after stalls
   std::uint64_t payload_underruns = 0;  // packets for which standard input had no bytes
@@ -52,7 +54,7 @@ struct WorkerStatistics {
 
 // The figures of a port's receiving side. Each received frame has one fate: malformed, foreign,
 // answered, learned, queries, ring_full or handed_on. A worker then counts a frame that was handed
-// on, as feedback_delivered or feedback_late.
+// on, as feedback_delivered, feedback_late or one of feedback_refusals.
 struct FeedbackStatistics {
   std::uint64_t received = 0;   // frames
   std::uint64_t handed_on = 0;  // valid feedback of a running session, put into the ring of its
@@ -79,6 +81,7 @@ struct Statistics {
   std::vector<LayerStatistics> layers;  // of the running sessions, by session and rank
 
   FeedbackStatistics feedback() const;  // of all ports
+  FeedbackRefusals refusals() const;    // of all workers
 };
 
 inline constexpr Duration kBehind = Duration::microseconds(100);

@@ -42,12 +42,18 @@ std::string summary(const Statistics& final, Duration took) {
                  dpdk::short_time(late.quantile(0.5)), dpdk::short_time(late.quantile(0.99)),
                  dpdk::short_time(late.max()), behind);
   const FeedbackStatistics feedback = final.feedback();
+  const FeedbackRefusals refusals = final.refusals();
   if (feedback.received > 0 || feedback.missed > 0) {
     fmt::format_to(out,
                    "feedback: {} frames: {} delivered, {} refused, {} malformed, {} foreign, {} "
                    "lost, {} missed by the device\n",
                    feedback.received, delivered, refused, feedback.malformed, feedback.foreign,
                    feedback.ring_full, feedback.missed);
+  }
+  if (refusals.total() > 0) {
+    fmt::format_to(out,
+                   "refused feedback: {} of no member, {} in another member's name (--member)\n",
+                   refusals.non_member, refusals.impersonated);
   }
   return text;
 }

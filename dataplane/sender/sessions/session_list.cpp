@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "agent/members.h"
 #include "protocols/core/session_config.h"
 #include "protocols/wire/wire.h"
 
@@ -31,6 +32,7 @@ std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec) {
   const int top = static_cast<int>(config.layers) - 1;
   request.top_rank = spec.has_top_rank() ? spec.top_rank() : top;
   check_range("top_rank", request.top_rank, -1, top);
+  config.members = agent::members_of(spec.members());
   request.input = spec.input();
   request.port = spec.port();
   std::vector<SessionRequest> requests(count, request);

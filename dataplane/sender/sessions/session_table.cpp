@@ -161,8 +161,14 @@ void SessionTable::receive(Time now, std::uint32_t slot, std::uint16_t number,
     return;
   }
   now_ = std::max(now_, now);
+  if (!session->driver_->receive(now_, arrival)) {
+    const FeedbackRefusals& refusals = session->driver_->refusals();
+    feedback_non_member_.add(refusals.non_member - session->refusals_seen_.non_member);
+    feedback_impersonated_.add(refusals.impersonated - session->refusals_seen_.impersonated);
+    session->refusals_seen_ = refusals;
+    return;
+  }
   feedback_delivered_.add();
-  session->driver_->receive(now_, arrival);
   const SenderCore& core = session->driver_->core();
   const std::uint64_t invalid = core.invalid();
   feedback_refused_.add(invalid - session->invalid_seen_);
@@ -276,6 +282,8 @@ void SessionTable::read(WorkerStatistics& out) const {
   out.feedback_delivered = feedback_delivered_.get();
   out.feedback_refused = feedback_refused_.get();
   out.feedback_late = feedback_late_.get();
+  out.feedback_refusals = {.non_member = feedback_non_member_.get(),
+                           .impersonated = feedback_impersonated_.get()};
   out.payload_underruns = payload_underruns_.get();
   out.given_up = given_up_.load(std::memory_order_relaxed);
 }

@@ -95,6 +95,7 @@ class Session final {
   Time start_at_;
   std::uint8_t scheme_id_ = 0;
   std::uint64_t invalid_seen_ = 0;
+  FeedbackRefusals refusals_seen_;
   std::atomic<bool> started_{false};
   std::atomic<bool> finished_{false};
 };
@@ -251,7 +252,7 @@ class SessionTable {
   // If prefilled_: the first bytes of a buffer's message that may differ from the pattern.
   std::size_t changed_ = 0;
   Counter generated_, sent_, sent_bytes_, dropped_, feedback_delivered_, feedback_refused_,
-      feedback_late_, payload_underruns_;
+      feedback_late_, feedback_non_member_, feedback_impersonated_, payload_underruns_;
   std::atomic<std::uint64_t> given_up_{0};
   std::atomic<std::uint32_t> running_sessions_{0};
   std::atomic<std::uint32_t> running_layers_{0};

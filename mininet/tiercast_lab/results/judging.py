@@ -11,7 +11,12 @@ from tiercast_lab.experiment.schemes import SchemeInfo
 from tiercast_lab.measures import Context, Rows, all_measures
 from tiercast_lab.results.again import experiment_of
 from tiercast_lab.results.conservation import conservation
-from tiercast_lab.results.refusals import complaints, refusals, refused_at_ports
+from tiercast_lab.results.refusals import (
+    complaints,
+    refusals,
+    refused_at_ports,
+    refused_by_senders,
+)
 from tiercast_lab.results.storage import StoredRun, load_run, measured, write_json
 from tiercast_lab.results.verdict import as_dict, judge, validity, verdict
 
@@ -38,13 +43,14 @@ def judgement(
     checks += conservation(rows) + refusals(rows)
     measures = all_measures(rows, context)
     figures = [judge(e, measures[e.name]) for e in expected]
-    refused = refused_at_ports(rows)
+    at_ports, by_senders = refused_at_ports(rows), refused_by_senders(rows)
     name, reasons = verdict(checks, figures, grounds.hidden_queues)
     return {
         "verdict": name,
         "reasons": reasons,
-        "complaints": [*grounds.complaints, *complaints(refused)],
-        **({"refused": refused} if refused else {}),
+        "complaints": [*grounds.complaints, *complaints(at_ports, by_senders)],
+        **({"refused": at_ports} if at_ports else {}),
+        **({"refused_feedback": by_senders} if by_senders else {}),
         "validity": {
             "valid": name != "invalid",
             "checks": [as_dict(check) for check in checks],

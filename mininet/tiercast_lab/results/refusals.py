@@ -1,7 +1,8 @@
 """Checks whether a program refused what another one sent. If so, sender and receivers of a session
 do not use the same format, and the run's measures say nothing about the scheme.
 
-And says what switches refused: that a host lies, or floods the controller, is no fault of the run.
+And says what switches and senders refused as forged: that a host lies, or floods the controller, is
+no fault of the run.
 """
 
 from __future__ import annotations
@@ -45,6 +46,12 @@ _OF_PROGRAMS = (
 )
 
 
+_FORGED = {  # what each field of a row "feedback.refused" means
+    "non_member": "messages of no member",
+    "impersonated": "in a member's name from another address",
+}
+
+
 def refusals(rows: Rows) -> list[Check]:
     """The check with the largest share of refused messages, and which program refused what. Empty
     if no program counts that."""
@@ -82,14 +89,27 @@ def refused_at_ports(rows: Rows) -> list[dict[str, Any]]:
     ]
 
 
-def complaints(refused: list[dict[str, Any]]) -> list[str]:
-    """A sentence for each port."""
+def refused_by_senders(rows: Rows) -> list[dict[str, Any]]:
+    """The feedback that each sender refused over the run, because it was not from the receiver in
+    whose name it spoke (docs/security.md). Senders that refused nothing are left out."""
+    if "feedback.refused" not in rows:
+        return []
+    found = totals(rows["feedback.refused"], *_FORGED)
+    return [{"sender": agent, **dict(zip(_FORGED, map(int, counts), strict=True))}
+            for agent, *counts in found.iter_rows()]  # fmt: skip
+
+
+def complaints(ports: list[dict[str, Any]], senders: list[dict[str, Any]]) -> list[str]:
+    """A sentence for each port and each sender."""
     sentences = []
-    for port in refused:
+    for port in ports:
         said = []
         if port["refused"]:
             said.append(f"{port['refused']} packets that were not from where they claimed to be")
         if port["policed"]:
             said.append(f"{port['policed']} reports of IGMP above its rate")
         sentences.append(f"port {port['port']} of {port['switch']} refused {' and '.join(said)}")
+    for sender in senders:
+        said = [f"{sender[name]} {what}" for name, what in _FORGED.items() if sender[name]]
+        sentences.append(f"{sender['sender']} refused feedback: {' and '.join(said)}")
     return sentences

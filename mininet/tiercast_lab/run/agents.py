@@ -5,8 +5,12 @@ All of this is the same in real and in virtual time."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from ipaddress import IPv4Address
+
+from tiercast_controller.network.aggregation import aggregator
+from tiercast_controller.network.topology import Member
 
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.quantities import START_SPREAD_NS
@@ -67,6 +71,20 @@ def _session_seed(seed: int, session: int) -> int:
     """The seed of any session but the first. Two sessions may have agents on one node, and an agent
     draws its random numbers from its session's seed and its node's number."""
     return random.Random(f"session {session} of {seed}").getrandbits(32)
+
+
+def members(
+    loaded: LoadedExperiment, session: Session, receivers: Iterable[int]
+) -> tuple[Member, ...]:
+    """Whose feedback the session's sender accepts: the receivers', and, if the network aggregates
+    feedback, that of the aggregator next to it."""
+    hosts = loaded.topology.hosts
+    found = [hosts[f"h{node}"] for node in receivers]
+    result = [Member(host.number, IPv4Address(host.address)) for host in found]
+    if session.aggregation == "network":
+        nearest = loaded.topology.switches[hosts[f"h{session.sender}"].switch]
+        result.append(aggregator(IPv4Address(nearest.address)))
+    return tuple(result)
 
 
 def agent_changes(loaded: LoadedExperiment, seed: int) -> list[AgentChange]:

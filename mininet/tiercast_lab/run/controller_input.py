@@ -18,6 +18,7 @@ from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.programs import Files
 from tiercast_lab.experiment.topology import Switch
 from tiercast_lab.experiment.yaml_source import KeyPath
+from tiercast_lab.run.agents import members
 from tiercast_lab.run.observed import require_observable
 
 
@@ -196,6 +197,7 @@ def described_sessions(loaded: LoadedExperiment) -> list[control.Session]:
             s.scheme,
             s.aggregation,
             loaded.records[s.scheme],
+            members(loaded, s, receivers),
         )
-        for s in loaded.experiment.sessions
+        for s, receivers in zip(loaded.experiment.sessions, loaded.receivers, strict=True)
     ]

@@ -25,6 +25,7 @@ Scheme scheme() {
       .name = "mdpcc",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kMdpcc),
       .layered = false,
+      .feedback_source_at = 12,
       .parameters = parameter_list(),
       .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {

@@ -16,6 +16,7 @@ Scheme scheme() {
       .name = "pgmcc",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kPgmcc),
       .layered = false,
+      .feedback_source_at = 12,
       .parameters = parameter_list(),
       .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {

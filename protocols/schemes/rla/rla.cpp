@@ -16,6 +16,7 @@ Scheme scheme() {
       .name = "rla",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kRla),
       .layered = false,
+      .feedback_source_at = 12,
       .parameters = parameter_list(),
       .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {

@@ -17,6 +17,7 @@ Scheme scheme() {
       .name = "rlm",
       .id = static_cast<std::uint8_t>(wire::SchemeId::kRlm),
       .layered = true,
+      .feedback_source_at = 12,
       .parameters = parameter_list(),
       .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {

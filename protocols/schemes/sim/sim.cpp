@@ -17,6 +17,7 @@ Scheme scheme() {
       .id = static_cast<std::uint8_t>(wire::SchemeId::kSim),
       .layered = true,
       .aggregated = true,
+      .feedback_source_at = 8,
       .parameters = parameter_list(),
       .records = kRecords,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {

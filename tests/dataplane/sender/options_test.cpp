@@ -40,6 +40,24 @@ TEST(SenderOptions, ByDefaultTheDevicesMacAndBroadcastAsNextHop) {
   EXPECT_EQ(agent::format_mac(options.addresses_of(0, device).gateway), "ff:ff:ff:ff:ff:ff");
 }
 
+TEST(SenderOptions, MembersAreNumbersWithAddresses) {
+  SenderOptions options;
+  ASSERT_EQ(options.parse({"--", "--address", "10.0.0.2", "--member", "15=10.0.15.2",
+                           "--member=16=10.0.16.2"}),
+            std::nullopt);
+  ASSERT_EQ(options.members.size(), 2u);
+  EXPECT_EQ(options.members[1].id(), 16u);
+  EXPECT_EQ(options.members[1].address(), "10.0.16.2");
+  for (const std::string wrong : {"15", "=10.0.15.2", "-1=10.0.15.2", "15:10.0.15.2", "1 5=10.0.0.2",
+                                  "4294967296=10.0.15.2", "15=10.0.15"}) {
+    EXPECT_THAT(error_of({"--", "--address", "10.0.0.2", "--member", wrong}),
+                HasSubstr("--member"))
+        << wrong;
+  }
+  EXPECT_THAT(error_of({"--", "--address=10.0.0.2", "--member=15=10.0.15.2", "--lab=unix:/x"}),
+              HasSubstr("a lab names the members itself"));
+}
+
 TEST(SenderOptions, SeveralPortsHaveOneValueOrOneEach) {
   SenderOptions options;
   ASSERT_EQ(options.parse({"--", "--address", "10.0.0.2", "10.0.1.2", "--gateway", "10.0.0.1",

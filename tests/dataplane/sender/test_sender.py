@@ -15,6 +15,7 @@ from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
 from scapy.utils import PcapReader
+from tiercast.v1 import session_pb2
 from tiercast_wire import SimFeedback, SimRecord, Tiercast, group_address, group_mac, parse
 
 from ...agent.lab import Lab
@@ -213,9 +214,9 @@ def test_what_an_interface_that_is_down_refuses_is_dropped(link: Link) -> None:
     assert received + drain(member) == layer["sent_packets"]
 
 
-def feedback(**fields: int) -> Tiercast:
+def feedback(source: int = 15, **fields: int) -> Tiercast:
     record = SimRecord(rank=0, min_cum_rate=1000, max_cum_rate=1000)
-    return Tiercast(session=SESSION) / SimFeedback(source=15, records=[record], **fields)
+    return Tiercast(session=SESSION) / SimFeedback(source=source, records=[record], **fields)
 
 
 def frame(message: bytes | Tiercast, *, dst: str = SENDER_IP, dport: int = 5501) -> Ether:
@@ -277,6 +278,26 @@ def test_forged_feedback_is_counted_and_ignored(link: Link) -> None:
     assert ended.of("pacer.final")[-1]["dropped"] == 0
 
 
+# Member 15 is this host, and 16 another one.
+MEMBERS = {15: HOST_IP, 16: "10.9.0.16"}
+
+
+def test_feedback_is_accepted_from_the_member_that_it_names(link: Link) -> None:
+    options = [f"--member={number}={address}" for number, address in MEMBERS.items()]
+    sender = link.sender(*fixed_rate("500kbit/s"), *options)
+    wait_until(lambda: bool(sender.records()), "sender runs")
+    raw = link.packet_socket("R")
+    for source in (16, 16, 17, 15):  # the last one reaches the core, which was not asked for it
+        raw.send(bytes(frame(feedback(source, fb_req=0))))
+    wait_until(lambda: any(r.get("refused") for r in sender.records()), "feedback is counted")
+    sender.terminate()
+    ended = sender.wait()
+    assert ended.status == 0, ended.stderr
+    last, refused = ended.of("feedback")[-1], ended.of("feedback.refused")[-1]
+    assert (last["accepted"], last["refused"]) == (0, 1)
+    assert (refused["impersonated"], refused["non_member"]) == (2, 1)
+
+
 @pytest.fixture
 def lab() -> Iterator[Lab]:
     with tempfile.TemporaryDirectory(prefix="tiercast-") as directory:
@@ -316,6 +337,21 @@ def test_membership_from_the_lab_starts_and_stops_layers(
     assert lab.last("pacer.final")["count"] == sum(
         lab.last("layer", rank=r)["sent_packets"] for r in range(LAYERS)
     )
+
+
+def test_the_lab_names_the_members(link: Link, lab: Lab) -> None:
+    sender = link.sender(*fixed_rate("1Mbit/s"), f"--lab={lab.address}", "--name=h0")
+    lab.hellos.get(timeout=PATIENCE_S)
+    members = [session_pb2.Member(id=i, address=address) for i, address in MEMBERS.items()]
+    lab.start("h0", members=members)
+    wait_until(lambda: lab.last("layer", rank=0) != {}, "records after Start")
+    raw = link.packet_socket("R")
+    for source in (15, 16, 17, 17):
+        raw.send(bytes(frame(feedback(source, fb_req=0))))
+    wait_until(lambda: lab.last("feedback.refused", non_member=2, impersonated=1) != {}, "refusals")
+    assert lab.last("feedback")["refused"] == 1
+    lab.stop("h0")
+    assert sender.wait().status == 0
 
 
 def test_a_lost_lab_ends_it_with_status_1(link: Link, lab: Lab) -> None:

@@ -225,6 +225,49 @@ TEST(SenderDriver, RatesArePacedAndReleasedPacketsLeaveAtOnceFromTheBottomUp) {
                                    "packet of 2", "packet of 1"));
 }
 
+// A message that begins with a number of 32 bits.
+std::vector<std::byte> in_the_name_of(unsigned id) {
+  return {std::byte{0}, std::byte{0}, std::byte{0}, static_cast<std::byte>(id)};
+}
+
+TEST(SenderDriver, FeedbackCountsOnlyFromTheAddressOfTheMemberThatItNames) {
+  Scheme scheme = kScheme;
+  SessionConfig of_members = config();
+  of_members.members = std::make_shared<const Members>(std::vector<Member>{{9, 90}, {7, 70}});
+  Log log;
+  SenderEnd runtime;
+  for (const bool numbered : {true, false}) {
+    log.clear();
+    scheme.feedback_source_at = numbered ? 8 : 0;
+    SenderDriver<SenderEnd> driver(std::make_unique<TrialSender>(log),
+                                   Contract(scheme, of_members), runtime,
+                                   SessionPacing(of_members));
+    driver.start(at(0));
+    log.clear();
+    const auto receive = [&](unsigned id, std::uint32_t from) {
+      std::vector<std::byte> message(8);
+      const auto number = in_the_name_of(id);
+      message.insert(message.end(), number.begin(), number.end());
+      return driver.receive(at(1), {.message = message, .from = from});
+    };
+    EXPECT_TRUE(receive(7, 70));
+    EXPECT_TRUE(receive(9, 90));
+    EXPECT_EQ(receive(7, 90), !numbered);
+    EXPECT_EQ(receive(8, 70), !numbered);
+    EXPECT_FALSE(receive(8, 80));
+    EXPECT_FALSE(receive(7, 71));
+    EXPECT_EQ(driver.refusals().impersonated, numbered ? 2u : 0u);
+    EXPECT_EQ(driver.refusals().non_member, 2u);
+    EXPECT_EQ(log.size(), numbered ? 2u : 4u);
+    // Too short to name anybody: the core's to refuse, unless all messages do not.
+    EXPECT_EQ(driver.receive(at(1), {.message = {}, .from = 80}), numbered);
+  }
+}
+
+TEST(Members, ANumberHasOneAddress) {
+  EXPECT_THROW(Members({{7, 70}, {8, 80}, {7, 71}}), ConfigError);
+}
+
 TEST(SenderDriver, MessagesAndRecordsReachTheRuntime) {
   SenderEnd end;
   end.core->then = [](Sink& sink) {

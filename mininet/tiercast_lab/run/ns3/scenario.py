@@ -10,6 +10,7 @@ from typing import Any
 
 from google.protobuf import json_format
 from tiercast.v1 import queue_pb2, session_pb2, simulation_pb2
+from tiercast_controller.agents.lab import member_message
 
 from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loaded_experiment import Flow, LoadedExperiment
@@ -17,7 +18,7 @@ from tiercast_lab.experiment.programs import own
 from tiercast_lab.experiment.schema import Experiment, Period
 from tiercast_lab.experiment.tcp_stack import TcpSender
 from tiercast_lab.experiment.topology import Host, Topology
-from tiercast_lab.run.agents import session_agents
+from tiercast_lab.run.agents import members, session_agents
 from tiercast_lab.run.captures import Captures
 from tiercast_lab.run.observed import of_switch, state_reads, traced_ports
 from tiercast_lab.run.port_changes import port_changes, wire_message
@@ -134,6 +135,7 @@ def _sessions(loaded: LoadedExperiment, seed: int) -> list[simulation_pb2.Simula
                 packet_size=one.session.packet_size,
                 seed=one.seed,
                 parameters={name: str(value) for name, value in one.session.parameters.items()},
+                members=map(member_message, members(loaded, one.session, one.receivers)),
             ),
             start_ns=one.session.start,
             stop_ns=one.session.stop or 0,

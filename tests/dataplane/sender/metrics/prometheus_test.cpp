@@ -32,6 +32,7 @@ Statistics example() {
   worker.dropped = 10;
   worker.feedback_delivered = 50;
   worker.feedback_refused = 8;
+  worker.feedback_refusals = {.non_member = 3, .impersonated = 2};
   worker.late.add_to_bin(Histogram::bin_of(63), 4);
   worker.late.add_to_bin(Histogram::bin_of(64), 3);
   worker.late.add_to_bin(Histogram::bin_of(5'000'000'000), 1);  // above the last bucket
@@ -78,6 +79,8 @@ TEST(SenderMetrics, FeedbackIsCountedOnceByItsFate) {
     fates[metric.label[0].value] = metric.counter.value;
   }
   EXPECT_EQ(fates["accepted"], 84);  // of two workers
+  EXPECT_EQ(fates["non_member"], 6);
+  EXPECT_EQ(fates["impersonated"], 4);
   EXPECT_EQ(fates["refused"], 16);
   EXPECT_EQ(fates["malformed"], 7);
 }

@@ -35,6 +35,16 @@ TEST(SenderSessionList, SpecsAreCompletedAndChecked) {
   EXPECT_EQ(requests[2].config.packet_size, 1000u);
   EXPECT_EQ(requests[2].top_rank, 0);
   EXPECT_EQ(requests[2].config.parameters.get("sim.delta"), 0.5);
+  EXPECT_EQ(requests[2].config.members, nullptr);
+  v1::Member& member = *spec.add_members();
+  member.set_id(15);
+  member.set_address("10.0.15.2");
+  EXPECT_EQ(requests_of(spec)[2].config.members->address_of(15), 0x0a000f02u);
+  *spec.add_members() = member;
+  EXPECT_THAT(error_of(spec), HasSubstr("member 15 is given twice"));
+  member.set_address("10.0.15");
+  EXPECT_THAT(error_of(spec), HasSubstr("member 15: '10.0.15' is not an IPv4 address"));
+  spec.clear_members();
   spec.set_packet_size(9001);
   EXPECT_THAT(error_of(spec), HasSubstr("packet_size = 9001"));
   spec.set_packet_size(0);

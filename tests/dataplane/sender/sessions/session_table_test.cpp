@@ -255,6 +255,34 @@ TEST(SenderSessions, FeedbackReachesTheCoreOfItsSessionAndForgedIsCounted) {
   EXPECT_GT(sessions.kinds["sim.round"], 0);
 }
 
+// Each with the bytes of RLM's announcement. They count only from the address of the member named.
+TEST(SenderSessions, FeedbackOfOthersThanItsMembersIsCountedAndReachesNoCore) {
+  Table sessions;
+  SessionRequest request = rlm(7, 1000, 500, 3);
+  request.config.members =
+      std::make_shared<const Members>(std::vector<Member>{{9, 0x0a000009}, {8, 0x0a000008}});
+  const Session& session = sessions.start(request);
+  const auto receive = [&](std::uint32_t id, std::uint32_t from) {
+    wire::RlmAnnouncement announcement;
+    announcement.session = 7;
+    announcement.rank = 1;
+    announcement.source = id;
+    std::array<std::byte, wire::RlmAnnouncement::kBytes> message;
+    ASSERT_EQ(wire::write(announcement, message), message.size());
+    sessions.table->receive(sessions.now, session.slot(), 7, {message, 44, false, from});
+  };
+  receive(9, 0x0a000009);
+  receive(9, 0x0a000008);
+  receive(9, 0x0a000007);
+  receive(5, 0x0a000009);
+  WorkerStatistics totals;
+  sessions.table->read(totals);
+  EXPECT_EQ(totals.feedback_delivered, 1u);
+  EXPECT_EQ(totals.feedback_refused, 0u);
+  EXPECT_EQ(totals.feedback_refusals.impersonated, 2u);
+  EXPECT_EQ(totals.feedback_refusals.non_member, 1u);
+}
+
 // What RLM's sender repeats to the group: the same bytes as from the plain writer, and tagged.
 TEST(SenderSessions, ControlMessagesAreWholeFrames) {
   Bytes plain;
