@@ -1,8 +1,9 @@
 """Measures tiercast-switch and writes results/bench/switch.json: `make bench-switch`.
 
-tiercast-switch-bench measures it from memory and over DPDK ports. Over veth, tiercast-switch and
-(if it is installed) bmv2's simple_switch_grpc run one after the other, in namespaces of their own
-and with the same JSON, entries and frames. docs/performance.md explains each figure.
+tiercast-switch-bench measures it from memory, tiercast-swx-bench beside DPDK's own P4 pipeline, and
+tiercast-switch-dpdk-bench over DPDK ports. Over veth, tiercast-switch and (if it is installed)
+bmv2's simple_switch_grpc run one after the other, in namespaces of their own and with the same
+JSON, entries and frames. docs/performance.md explains each figure.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 sys.path[:0] = [str(ROOT), str(Path(os.environ.get("TIERCAST_STUBS", ROOT / "build/python")))]
 
 import grpc  # noqa: E402
+import swx  # noqa: E402
 from google.protobuf import text_format  # noqa: E402
 from p4.config.v1 import p4info_pb2  # noqa: E402
 from p4.v1 import p4runtime_pb2 as p4  # noqa: E402
@@ -40,6 +42,8 @@ from p4.v1 import p4runtime_pb2_grpc  # noqa: E402
 
 from tests.namespaces import Namespaces, command_in, inside  # noqa: E402
 
+BENCH = BUILD / "dataplane/switch/bench"
+P4_PROGRAMS = ROOT / "tests/data/p4"
 PROGRAM = ROOT / "p4src/compiled/tiercast.json"
 P4INFO = ROOT / "p4src/compiled/tiercast.p4info.txtpb"
 WORKLOADS = {"sim_data": 4, "sim_feedback": 1, "tcp": 1}  # frames out per frame in
@@ -188,7 +192,7 @@ def send(hosts: str, workload: str, rate: float, seconds: float) -> dict[str, fl
     """One trial. `loss` counts the copies that did not arrive."""
     copies = WORKLOADS[workload]
     counted = ",".join(f"h{port}" for port in range(2, 2 + copies))
-    tool = BUILD / "dataplane/switch/bench/tiercast-veth-load"
+    tool = BENCH / "tiercast-veth-load"
     result: dict[str, float] = json.loads(run(
         *command_in(hosts, *REAL_TIME, tool), "--send", "h1", "--count", counted,
         "--workload", workload, "--rate", str(rate), "--seconds", str(seconds)))  # fmt: skip
@@ -391,12 +395,18 @@ def table(results: dict[str, Any]) -> str:
                 f"{one['packets_per_s']:14.0f}{one['frames_out_per_s']:14.0f}"
                 f"{one['ns_per_packet']:11.0f}{one['allocations_per_packet']:7.3g}"
             )
-    for one, native in itertools.pairwise(results["memory"]):
+    for one, native in itertools.pairwise(results.get("memory", [])):
         if native["form"] == "native":
             times = one["ns_per_packet"] / native["ns_per_packet"]
             name = f"native/interpreter {one['program']} {one['workload']}"
             lines.append(f"{name:40}{times:14.2f} times")
-    for name, figures in results["veth"].items():
+    measured = results.get("swx", {})
+    for one in measured.get("cases", []):
+        both = f"{one['ours_ns']:.0f} and {one['swx_ns']:.0f} ns"
+        lines.append(f"{'time/SWX ' + one['case']:40}{one['ratio']:14.2f} times, {both}")
+    if "unavailable" in measured:
+        lines.append(f"no figures of SWX: {measured['unavailable']}")
+    for name, figures in results.get("veth", {}).items():
         for workload in WORKLOADS:
             one = figures[workload]
             lines.append(
@@ -405,44 +415,62 @@ def table(results: dict[str, Any]) -> str:
             )
     for workload, ratio in results.get("ratio_to_bmv2", {}).items():
         lines.append(f"{'veth tiercast/bmv2 ' + workload:32}{ratio:10.1f} times")
-    for one in results["drain"]:
+    for one in results.get("drain", []):
         name = f"veth drain, {one['ports']}, workers {one['workers']}"
         lines.append(f"{name:40}{one['packets_per_s']:14.0f}")
-    manager = results["traffic_manager"]
-    lines.append(
-        f"traffic manager: rate error at most {manager['worst_rate_error'] * 100:.4f} % over "
-        f"{len(manager['rates'])} rates; over veth delay error p99 "
-        f"{manager['veth_delay']['p99_us']:.0f} us"
-    )
+    manager = results.get("traffic_manager", {})
+    if "rates" in manager:
+        lines.append(f"traffic manager: rate error at most {manager['worst_rate_error'] * 100:.4f} "
+                     f"% over {len(manager['rates'])} rates")  # fmt: skip
+    if "veth_delay" in manager:
+        lines.append(f"over veth: delay error p99 {manager['veth_delay']['p99_us']:.0f} us")
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--output", type=Path, default=ROOT / "results/bench/switch.json")
-    parser.add_argument("--repeat", type=int, default=3, help="searches per workload over veth")
-    parser.add_argument("--skip-bmv2", action="store_true")
-    options = parser.parse_args()
-    if os.geteuid() != 0:
-        raise SystemExit("bench-switch: needs root (namespaces and packet sockets)")
+def from_memory(results: dict[str, Any], _options: argparse.Namespace) -> None:
+    router = P4_PROGRAMS / "router.json"
+    measured = json.loads(run(*REAL_TIME, str(BENCH / "tiercast-switch-bench"), "--program",
+                              str(PROGRAM), "--router", str(router)))  # fmt: skip
+    results["memory"] = measured["memory"]
+    results["traffic_manager"] = results.get("traffic_manager", {}) | measured["traffic_manager"]
 
-    bench = BUILD / "dataplane/switch/bench/tiercast-switch-bench"
-    print("from memory, DPDK, traffic manager ...", flush=True)
-    results: dict[str, Any] = {"machine": machine(), "command": "make bench-switch"}
-    results.update(json.loads(run(*REAL_TIME, str(bench), "--program", str(PROGRAM), "--router",
-                                  str(ROOT / "tests/data/p4/router.json"))))  # fmt: skip
-    dpdk = bench.with_name("tiercast-switch-dpdk-bench")
+
+def beside_swx(results: dict[str, Any], _options: argparse.Namespace) -> None:
+    bench = BENCH / "swx/tiercast-swx-bench"
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            swx.compile_programs(bench, Path(folder))
+        except swx.SwxUnavailable as reason:
+            results["swx"] = {"unavailable": str(reason)}
+            return
+        cases = run(*REAL_TIME, str(bench), "run", "--libraries", folder,
+                    "--programs", str(P4_PROGRAMS))  # fmt: skip
+        results["swx"] = {"cases": json.loads(cases)}
+
+
+def over_dpdk(results: dict[str, Any], _options: argparse.Namespace) -> None:
+    bench = BENCH / "tiercast-switch-dpdk-bench"
     results["dpdk"] = [
-        json.loads(run(*REAL_TIME, str(dpdk), "--program", str(PROGRAM), "--driver", driver,
+        json.loads(run(*REAL_TIME, str(bench), "--program", str(PROGRAM), "--driver", driver,
                        "--workload", workload))
-        for driver in DPDK_DRIVERS for workload in WORKLOADS if dpdk.exists()
+        for driver in DPDK_DRIVERS for workload in WORKLOADS if bench.exists()
     ]  # fmt: skip
-    print("over veth ...", flush=True)
-    results["traffic_manager"]["veth_delay"] = veth_delay()
+
+
+def delays(results: dict[str, Any], _options: argparse.Namespace) -> None:
+    results.setdefault("traffic_manager", {})["veth_delay"] = veth_delay()
+
+
+def drains(results: dict[str, Any], _options: argparse.Namespace) -> None:
     results["drain"] = [drain(workers) for workers in (1, 2)]
-    results["veth"] = {"tiercast": over_veth("tiercast", tiercast_command, options.repeat)}
     if xdp_is_built():
         results["drain"].append(drain(1, "xdp:"))
+
+
+def rates(results: dict[str, Any], options: argparse.Namespace) -> None:
+    results["veth"] = {"tiercast": over_veth("tiercast", tiercast_command, options.repeat)}
+    results.pop("ratio_to_bmv2", None)
+    if xdp_is_built():
         results["veth"]["xdp"] = over_veth("xdp", xdp_command, options.repeat)
     if shutil.which("simple_switch_grpc") and not options.skip_bmv2:
         results["veth"]["bmv2"] = over_veth("bmv2", bmv2_command, options.repeat)
@@ -451,8 +479,32 @@ def main() -> None:
             / max(results["veth"]["bmv2"][w]["packets_per_s"], 1.0)
             for w in WORKLOADS
         }
+
+
+PARTS = {"memory": from_memory, "swx": beside_swx, "dpdk": over_dpdk, "delay": delays,
+         "drain": drains, "veth": rates}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--output", type=Path, default=ROOT / "results/bench/switch.json")
+    parser.add_argument("--repeat", type=int, default=3, help="searches per workload over veth")
+    parser.add_argument("--skip-bmv2", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART",
+                        help="these, beside what was measured before: %(choices)s")  # fmt: skip
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        raise SystemExit("bench-switch: needs root (namespaces and packet sockets)")
+
+    results: dict[str, Any] = {}
+    if options.only and options.output.exists():
+        results = json.loads(options.output.read_text())
+    results |= {"machine": machine(), "command": "make bench-switch"}
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(results, indent=1) + "\n")
+    for name in options.only or PARTS:
+        print(f"{name} ...", flush=True)
+        PARTS[name](results, options)
+        options.output.write_text(json.dumps(results, indent=1) + "\n")
     print(table(results))
     print(f"written: {options.output}")
 

@@ -151,7 +151,9 @@ std::int64_t DataPlane::turn(Worker& worker) {
   for (Port* port : unwatched_) read(worker, *port);
   if (workers_.size() == 1) {
     const std::int64_t due_ns = work_through(worker);
-    return std::min(due_ns, flush());
+    const std::int64_t again_ns = flush();
+    if (!departures_.empty()) note_departures();
+    return std::min(due_ns, again_ns);
   }
   std::int64_t due_ns = 0;
   {
@@ -187,12 +189,7 @@ std::int64_t DataPlane::work_through(Worker& worker) {
   };
   if (!std::is_sorted(worker.arrivals.begin(), worker.arrivals.end(), earlier))
     std::sort(worker.arrivals.begin(), worker.arrivals.end(), earlier);
-  if (pipeline_) {
-    for (const Arrival& arrival : worker.arrivals) {
-      pipeline_->advance(arrival.frame.arrival_ns);
-      pipeline_->receive(arrival.port, arrival.frame.bytes, arrival.frame.arrival_ns);
-    }
-  }
+  for (const Arrival& arrival : worker.arrivals) take(arrival);
   worker.arrivals.clear();
   if (std::exchange(worker.has_jobs, false)) run_jobs();
   const std::int64_t now_ns = monotonic_ns();
@@ -204,6 +201,19 @@ std::int64_t DataPlane::work_through(Worker& worker) {
   if (pipeline_) pipeline_->advance(now_ns);
   const std::int64_t beat = turns_.next_beat_ns();
   return pipeline_ ? std::min(pipeline_->next_event(), beat) : beat;
+}
+
+void DataPlane::take(const Arrival& arrival) {
+  const ReceivedFrame& frame = arrival.frame;
+  if (frame.lender == nullptr) {
+    if (pipeline_) pipeline_->receive(arrival.port, frame.bytes, frame.arrival_ns);
+    return;
+  }
+  if (!pipeline_) return frame.lender->take_back(frame.handle);
+  // A lender's memory may be changed.
+  const std::span bytes(const_cast<std::byte*>(frame.bytes.data()), frame.bytes.size());
+  pipeline_->receive(arrival.port, engine::LentFrame{bytes, frame.handle, frame.lender},
+                     frame.arrival_ns);
 }
 
 Health DataPlane::take_health() {
@@ -261,7 +271,7 @@ void DataPlane::readable(Worker& worker, std::uint64_t key) {
 void DataPlane::transmit(std::uint32_t port, std::span<const std::byte> frame,
                          std::int64_t due_ns) {
   Port& out = *by_number_[port];
-  out.lateness.add(monotonic_ns() - due_ns);
+  note_departure(out, due_ns);
   if (workers_.size() == 1) {
     out.frames->send(frame, due_ns);
     return;
@@ -270,6 +280,29 @@ void DataPlane::transmit(std::uint32_t port, std::span<const std::byte> frame,
   out.outbox.queued.bytes.insert(out.outbox.queued.bytes.end(), frame.begin(), frame.end());
   out.outbox.queued.sizes.push_back(frame.size());
   ++out.outbox.waiting;
+}
+
+bool DataPlane::transmit_lent(std::uint32_t port, const engine::LentFrame& frame, bool last,
+                              std::int64_t due_ns) {
+  Port& out = *by_number_[port];
+  note_departure(out, due_ns);
+  return out.frames->send_lent(frame, last, due_ns);
+}
+
+// Reading the clock takes a good part of the time that a polled frame takes. Those of a turn leave
+// together at its end, so one reading is right for all of them.
+void DataPlane::note_departure(Port& port, std::int64_t due_ns) {
+  if (polls_) {
+    departures_.emplace_back(&port, due_ns);
+  } else {
+    port.lateness.add(monotonic_ns() - due_ns);
+  }
+}
+
+void DataPlane::note_departures() {
+  const std::int64_t now_ns = monotonic_ns();
+  for (const auto& [port, due_ns] : departures_) port->lateness.add(now_ns - due_ns);
+  departures_.clear();
 }
 
 void DataPlane::packet_in(std::span<const std::byte> frame) {

@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/histogram.h"
@@ -195,6 +196,8 @@ class DataPlane : private engine::Output {
   };
 
   void transmit(std::uint32_t port, std::span<const std::byte> frame, std::int64_t due_ns) override;
+  bool transmit_lent(std::uint32_t port, const engine::LentFrame& frame, bool last,
+                     std::int64_t due_ns) override;
   void packet_in(std::span<const std::byte> frame) override;
   bool digest(const engine::DigestList& list) override;
   void entries_expired(std::string_view table,
@@ -205,8 +208,11 @@ class DataPlane : private engine::Output {
   static void read(Worker& worker, Port& port);
   std::int64_t turn(Worker& worker);
   std::int64_t work_through(Worker& worker);
+  void take(const Arrival& arrival);
   void send_outbox(Port& port);
   std::int64_t flush();
+  void note_departure(Port& port, std::int64_t due_ns);
+  void note_departures();
   void run_jobs();
   void end_jobs();
   void look_at_links();
@@ -221,6 +227,7 @@ class DataPlane : private engine::Output {
   std::vector<Port*> keeping_;                // ports that keep frames back until flush()
   std::vector<Port*> unwatched_;              // ports without a descriptor: read at every turn
   bool polls_ = false;                        // some are devices: the loop never sleeps
+  std::vector<std::pair<Port*, std::int64_t>> departures_;  // of this turn, if polls_: when due
   std::unique_ptr<engine::Switch> pipeline_;
   NativeMode native_ = NativeMode::kOff;
   engine::TraceSink* trace_file_ = nullptr;

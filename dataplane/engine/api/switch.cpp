@@ -127,6 +127,10 @@ void Switch::receive(std::uint32_t port, std::span<const std::byte> frame, std::
   state_->core.receive(port, frame, now_ns);
 }
 
+void Switch::receive(std::uint32_t port, const LentFrame& frame, std::int64_t now_ns) {
+  state_->core.receive(port, frame, now_ns);
+}
+
 void Switch::set_trace(TraceSink* sink) { state_->core.tracer.set_sink(sink); }
 
 std::int64_t Switch::next_event() const { return state_->core.next_event(); }

@@ -79,6 +79,9 @@ class Switch {
   // Handles a frame that arrived on `port` at now_ns. On the CPU port the frame starts with the
   // packet_out header.
   void receive(std::uint32_t port, std::span<const std::byte> frame, std::int64_t now_ns);
+  // The same, without a copy of the frame. The memory is the engine's until
+  // FrameLender::take_back() or Output::transmit_lent().
+  void receive(std::uint32_t port, const LentFrame& frame, std::int64_t now_ns);
   // The time of the next event, by which advance() must be called. kNever if nothing waits.
   std::int64_t next_event() const;
   // Performs all events due at or before now_ns, in time order.

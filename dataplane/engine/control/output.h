@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "dataplane/engine/control/control.h"
+#include "dataplane/engine/packet/lent_frame.h"
 
 namespace tiercast::engine {
 
@@ -19,6 +20,14 @@ class Output {
   // than the time given to the call that led here.
   virtual void transmit(std::uint32_t port, std::span<const std::byte> frame,
                         std::int64_t due_ns) = 0;
+  // The same for a frame in lent memory. Return false if it has been sent, or copied. Return true
+  // to keep the memory until it has been sent: if `last`, the frame is not the engine's any more,
+  // and nobody takes it back; otherwise the engine uses it, too, but does not change it.
+  virtual bool transmit_lent(std::uint32_t port, const LentFrame& frame, bool /*last*/,
+                             std::int64_t due_ns) {
+    transmit(port, frame.bytes, due_ns);
+    return false;
+  }
   // A frame sent to the CPU port, with the program's packet_in header in front.
   virtual void packet_in(std::span<const std::byte> frame) = 0;
 

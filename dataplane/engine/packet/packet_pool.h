@@ -10,19 +10,25 @@
 #include <span>
 #include <vector>
 
+#include "dataplane/engine/packet/lent_frame.h"
 #include "dataplane/engine/packet/value.h"
 
 namespace tiercast::engine {
 
 // Shared by the copies of a packet.
 struct FrameBuffer {
-  std::unique_ptr<std::byte[]> bytes;
+  std::byte* bytes = nullptr;  // its own memory, or lent
   std::uint32_t size = 0;
-  std::uint32_t capacity = 0;
+  std::uint32_t capacity = 0;  // of its own memory
   std::uint32_t references = 0;
+  bool is_shown = false;          // lent memory that somebody else still reads: it must not change
+  FrameLender* lender = nullptr;  // null: its own memory
+  void* handle = nullptr;         // the lender's
   FrameBuffer* next = nullptr;
-  std::span<const std::byte> frame() const { return {bytes.get(), size}; }
-  std::span<std::byte> frame() { return {bytes.get(), size}; }
+  std::unique_ptr<std::byte[]> own;
+  std::span<const std::byte> frame() const { return {bytes, size}; }
+  std::span<std::byte> frame() { return {bytes, size}; }
+  bool is_shared() const { return references > 1 || is_shown; }
 };
 
 struct Packet {
@@ -69,6 +75,14 @@ class PacketList {
 class PacketPool {
  public:
   explicit PacketPool(std::size_t phv_cells) : phv_cells_(phv_cells) {}
+  PacketPool(const PacketPool&) = delete;
+  PacketPool& operator=(const PacketPool&) = delete;
+  // Gives back what packets that are still in use have borrowed.
+  ~PacketPool() {
+    for (FrameBuffer& buffer : buffers_) {
+      if (buffer.references > 0) give_back(buffer);
+    }
+  }
   std::size_t phv_cells() const { return phv_cells_; }
 
   // Returns a packet. Its packet vector still holds an earlier packet's values.
@@ -96,15 +110,21 @@ class PacketPool {
   }
 
   FrameBuffer* take_buffer(std::uint32_t size) {
-    if (free_buffer_ == nullptr) free_buffer_ = &buffers_.emplace_back();
-    FrameBuffer* buffer = free_buffer_;
-    free_buffer_ = buffer->next;
+    FrameBuffer* buffer = take_free_buffer();
     if (buffer->capacity < size + kSlack) {
       buffer->capacity = ((size + kSlack) / kGranule + 1) * kGranule;
-      buffer->bytes = std::make_unique_for_overwrite<std::byte[]>(buffer->capacity);
+      buffer->own = std::make_unique_for_overwrite<std::byte[]>(buffer->capacity);
     }
+    buffer->bytes = buffer->own.get();
     buffer->size = size;
-    buffer->references = 1;
+    return buffer;
+  }
+  FrameBuffer* take_lent(const LentFrame& frame) {
+    FrameBuffer* buffer = take_free_buffer();
+    buffer->bytes = frame.bytes.data();
+    buffer->size = static_cast<std::uint32_t>(frame.bytes.size());
+    buffer->lender = frame.lender;
+    buffer->handle = frame.handle;
     return buffer;
   }
   FrameBuffer* share(FrameBuffer* buffer) {
@@ -114,13 +134,14 @@ class PacketPool {
   // Makes the packet's frame its own, so that a change of it is no change of a copy's.
   void unshare(Packet& packet) {
     FrameBuffer* shared = packet.buffer;
-    if (shared->references == 1) return;
+    if (!shared->is_shared()) return;
     packet.buffer = take_buffer(shared->size);
-    std::copy_n(shared->bytes.get(), shared->size, packet.buffer->bytes.get());
+    std::copy_n(shared->bytes, shared->size, packet.buffer->bytes);
     release(shared);
   }
   void release(FrameBuffer* buffer) {
     if (--buffer->references > 0) return;
+    give_back(*buffer);
     buffer->next = free_buffer_;
     free_buffer_ = buffer;
   }
@@ -129,6 +150,20 @@ class PacketPool {
   static constexpr std::uint32_t kGranule = 2048;
   static constexpr std::uint32_t kSlack = 8;  // bytes that the parser's loads may read beyond the
                                               // end
+  FrameBuffer* take_free_buffer() {
+    if (free_buffer_ == nullptr) free_buffer_ = &buffers_.emplace_back();
+    FrameBuffer* buffer = free_buffer_;
+    free_buffer_ = buffer->next;
+    buffer->references = 1;
+    buffer->is_shown = false;
+    return buffer;
+  }
+  static void give_back(FrameBuffer& buffer) {
+    if (buffer.lender == nullptr) return;
+    buffer.lender->take_back(buffer.handle);
+    buffer.lender = nullptr;
+  }
+
   std::size_t phv_cells_;
   std::deque<Packet> packets_;
   std::deque<FrameBuffer> buffers_;

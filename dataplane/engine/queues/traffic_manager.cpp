@@ -326,7 +326,6 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
                                                                  Packet* packet,
                                                                  std::uint32_t waiting,
                                                                  std::int64_t now_ns) {
-  ++port.labels.of(packet->label).served;
   port.in_egress = true;
   const bool had_ce = has_ce(packet->buffer->frame());
   const bool leaves = client_.egress(index, *packet, waiting, now_ns);
@@ -349,10 +348,17 @@ void TrafficManager::pass(std::uint32_t index, Port& port, Packet* packet,
   packet->time_ns = now_ns;
   packet->queue_bytes = bytes_on_link(port, frame_bytes);
   packet->enq_qdepth = 0;
-  ++port.labels.of(packet->label).entered;
+  LabelCounts& counts = port.labels.of(packet->label);
+  ++counts.entered;
+  ++counts.served;
   ++port.stats.enqueued_packets;
   if (leaves_egress(index, port, packet, 0, now_ns)) {
-    port.wire.put(packet, now_ns + port.config.delay_ns);
+    if (port.config.delay_ns == 0 && port.wire.is_empty()) {
+      leave(index, packet, now_ns);
+      if (port.waiting.empty()) return;
+    } else {
+      port.wire.put(packet, now_ns + port.config.delay_ns);
+    }
   }
   if (!port.waiting.empty()) serve(index, now_ns);  // egress has sent a copy here
   schedule(index);
@@ -372,6 +378,7 @@ void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
     if (port.queues != nullptr) [[unlikely]] {
       waiting = port.queues->depth(port.queues->queue_of(*packet));
     }
+    ++port.labels.of(packet->label).served;
     if (!leaves_egress(index, port, packet, waiting, now_ns)) continue;
     if (port.rate == 0) {
       put_on_wire(index, port, packet, now_ns);
@@ -434,13 +441,43 @@ void TrafficManager::deliver(std::uint32_t index, Port& port, Packet* packet) {
   pool_.give(packet);
 }
 
+void TrafficManager::leave(std::uint32_t index, Packet* packet, std::int64_t now_ns) {
+  leaving_ns_ = now_ns;
+  leaving_.push_back({index, packet});
+  for (std::size_t at = leaving_.size() - 1;
+       at > first_leaving_ && leaving_[at - 1].port > leaving_[at].port; --at) {
+    std::swap(leaving_[at - 1], leaving_[at]);
+  }
+}
+
+void TrafficManager::deliver_leaving() {
+  while (first_leaving_ < leaving_.size()) {
+    const Leaving next = leaving_[first_leaving_];
+    if (!soon_.empty() || !due_.empty()) {
+      const std::uint32_t other = next_port();
+      if (ports_[other].due_ns == leaving_ns_ && other < next.port) return step_at(other);
+    }
+    ++first_leaving_;
+    deliver(next.port, ports_[next.port], next.packet);
+  }
+  leaving_.clear();
+  first_leaving_ = 0;
+}
+
 void TrafficManager::step() {
+  if (!leaving_.empty()) return deliver_leaving();
   if (next_event() == kNever) return;
-  const std::uint32_t index = next_port();
-  const std::int64_t now_ns = ports_[index].due_ns;
+  step_at(next_port());
+}
+
+void TrafficManager::step_at(std::uint32_t index) {
   Port& port = ports_[index];
+  const std::int64_t now_ns = port.due_ns;
   if (port.wire.next_event() == now_ns) {
-    deliver(index, port, port.wire.pop());
+    // All of them: no other port's event, and no timer, comes between frames of one instant.
+    do {
+      deliver(index, port, port.wire.pop());
+    } while (port.wire.next_event() == now_ns);
   } else if (port.impaired && port.wire.next_held() == now_ns) {
     deliver(index, port, port.wire.pop_held());
   } else if (port.in_service != nullptr && port.free_ns == now_ns) {

@@ -81,6 +81,7 @@ class TrafficManager {
   void delay_arrival(std::uint32_t port, Packet* packet, std::int64_t now_ns);
 
   std::int64_t next_event() const {
+    if (!leaving_.empty()) return leaving_ns_;
     return std::min(due_.empty() ? kNever : ports_[due_[0]].due_ns,
                     soon_.empty() ? kNever : soon_ns_);
   }
@@ -150,6 +151,8 @@ class TrafficManager {
   bool earlier(std::uint32_t a, std::uint32_t b) const {
     return ports_[a].due_ns != ports_[b].due_ns ? ports_[a].due_ns < ports_[b].due_ns : a < b;
   }
+  // Performs the port's next event.
+  void step_at(std::uint32_t port);
   void serve(std::uint32_t port, std::int64_t now_ns);
   void pass(std::uint32_t index, Port& port, Packet* packet, std::uint32_t frame_bytes,
             std::int64_t now_ns);
@@ -166,6 +169,9 @@ class TrafficManager {
   void lose_arriving(std::uint32_t port, Packet* packet);
   [[gnu::noinline]] void lose_unserved(std::uint32_t port, Packet* packet);
   void deliver(std::uint32_t index, Port& port, Packet* packet);
+  void leave(std::uint32_t port, Packet* packet, std::int64_t now_ns);
+  // Delivers what is in leaving_, up to what another port must do first.
+  void deliver_leaving();
   std::uint64_t seed_of(std::uint32_t port) const;
   void take_from_queue(Port& port, const Packet& packet);
   void set_queues(Port& port);
@@ -182,6 +188,15 @@ class TrafficManager {
   std::vector<std::uint32_t> active_;  // ports that exist, ascending
   // The ports with pending events. soon_ has those due at the instant soon_ns_, which for ports
   // without a rate is the present. due_ has the others, as a binary heap with the earliest on top.
+  // Frames that have no delay on a wire without others are in leaving_ instead, by ascending ports,
+  // and go at leaving_ns_, the present: no event is earlier.
+  struct Leaving {
+    std::uint32_t port;
+    Packet* packet;
+  };
+  std::vector<Leaving> leaving_;
+  std::size_t first_leaving_ = 0;  // those before it have left
+  std::int64_t leaving_ns_ = 0;
   PortSet soon_;
   std::int64_t soon_ns_ = kNever;
   std::vector<std::uint32_t> due_;

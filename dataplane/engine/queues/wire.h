@@ -42,6 +42,7 @@ class Wire {
   std::int64_t next_held() const {
     return is_impaired() ? time_of_first(impairments_->held) : kNever;
   }
+  bool is_empty() const { return frames_.empty(); }
   Packet* pop() { return frames_.pop(); }
   Packet* pop_held() { return impairments_->held.pop(); }
   // Any frame, the held ones last; null if there is none.

@@ -144,22 +144,39 @@ void SwitchCore::find_timers() {
   });
 }
 
+bool SwitchCore::admits(std::uint32_t port, std::size_t bytes) {
+  if (!ports->has(port)) {
+    ++stats.no_port_packets;
+    return false;
+  }
+  if (bytes > kMaxFrameBytes) {
+    ++stats.oversize_packets;
+    return false;
+  }
+  ++ports->stats(port).rx_packets;
+  ports->stats(port).rx_bytes += bytes;
+  return true;
+}
+
 void SwitchCore::receive(std::uint32_t port, std::span<const std::byte> frame,
                          std::int64_t now_ns) {
   advance(now_ns);
-  if (!ports->has(port)) {
-    ++stats.no_port_packets;
-    return;
-  }
-  if (frame.size() > kMaxFrameBytes) {
-    ++stats.oversize_packets;
-    return;
-  }
-  ++ports->stats(port).rx_packets;
-  ports->stats(port).rx_bytes += frame.size();
+  if (!admits(port, frame.size())) return;
   Packet* packet = program->pool.take();
   packet->buffer = program->pool.take_buffer(static_cast<std::uint32_t>(frame.size()));
-  std::copy(frame.begin(), frame.end(), packet->buffer->bytes.get());
+  std::copy(frame.begin(), frame.end(), packet->buffer->bytes);
+  enter(port, packet);
+}
+
+void SwitchCore::receive(std::uint32_t port, const LentFrame& frame, std::int64_t now_ns) {
+  advance(now_ns);
+  if (!admits(port, frame.bytes.size())) return frame.lender->take_back(frame.handle);
+  Packet* packet = program->pool.take();
+  packet->buffer = program->pool.take_lent(frame);
+  enter(port, packet);
+}
+
+void SwitchCore::enter(std::uint32_t port, Packet* packet) {
   packet->ingress_port = port;
   if (tracer.on()) choose_trace(*packet, port);
   if (ports->delays_arrivals(port)) {
@@ -232,8 +249,21 @@ void SwitchCore::deliver(std::uint32_t port, const Packet& packet) {
   if (packet.trace != 0) tell_leaves(packet, port);
   if (port == options.cpu_port) {
     output.packet_in(packet.buffer->frame());
+  } else if (packet.buffer->lender != nullptr) {
+    transmit_lent(port, *packet.buffer, packet.time_ns);
   } else {
     output.transmit(port, packet.buffer->frame(), packet.time_ns);
+  }
+}
+
+void SwitchCore::transmit_lent(std::uint32_t port, FrameBuffer& buffer, std::int64_t due_ns) {
+  const bool last = buffer.references == 1;
+  const LentFrame frame{buffer.frame(), buffer.handle, buffer.lender};
+  if (!output.transmit_lent(port, frame, last, due_ns)) return;
+  if (last) {
+    buffer.lender = nullptr;
+  } else {
+    buffer.is_shown = true;
   }
 }
 
@@ -277,7 +307,7 @@ bool SwitchCore::deparse(Pipeline& pipeline, Packet& packet, PacketState& state)
     const bool changes = needs == FrameNeeds::kRewrite;
     if (!changes && !shortens) return true;  // copies keep sharing the frame
     program->pool.unshare(packet);
-    if (changes) deparser.rewrite(state.phv, packet.buffer->bytes.get());
+    if (changes) deparser.rewrite(state.phv, packet.buffer->bytes);
   } else {
     const auto payload = state.frame().subspan(packet.cursor);
     const std::size_t headers = deparser.header_bytes(state.phv);
@@ -287,8 +317,8 @@ bool SwitchCore::deparse(Pipeline& pipeline, Packet& packet, PacketState& state)
     }
     FrameBuffer* frame =
         program->pool.take_buffer(static_cast<std::uint32_t>(headers + payload.size()));
-    deparser.write(state, frame->bytes.get());
-    std::copy(payload.begin(), payload.end(), frame->bytes.get() + headers);
+    deparser.write(state, frame->bytes);
+    std::copy(payload.begin(), payload.end(), frame->bytes + headers);
     program->pool.release(received);
     packet.buffer = frame;
   }
@@ -319,14 +349,14 @@ void SwitchCore::replicate(Packet* packet, const std::vector<Replica>& replicas,
 
 void SwitchCore::rewrite_once(Packet& packet) {
   const Image& image = program->image;
-  if (!image.early_rewrite || !runs_flat(packet) || packet.buffer->references > 1) return;
+  if (!image.early_rewrite || !runs_flat(packet) || packet.buffer->is_shared()) return;
   Cell* const phv = packet.phv.data();
   if (phv[image.tracked_cell] == 0) return;
   const Deparser& deparser = program->pipeline.machine.deparser;
   const FrameNeeds needs = deparser.compare_with_frame(phv, packet.cursor);
   if (needs == FrameNeeds::kDeparse) return;
   if (needs == FrameNeeds::kRewrite) {
-    deparser.rewrite_early(phv, packet.buffer->bytes.get());
+    deparser.rewrite_early(phv, packet.buffer->bytes);
   }
   packet.is_written = image.egress_watch && deparser.is_unchanged(phv);
 }

@@ -83,6 +83,7 @@ class SwitchCore {
   void set_program(std::shared_ptr<const Image> image);
   void run_native(std::shared_ptr<const NativeProgram> code);
   void receive(std::uint32_t port, std::span<const std::byte> frame, std::int64_t now_ns);
+  void receive(std::uint32_t port, const LentFrame& frame, std::int64_t now_ns);
   void advance(std::int64_t now_ns);
   std::int64_t next_event() const { return std::min(ports->next_event(), next_timer()); }
   SwitchStats all_stats() const;
@@ -179,6 +180,11 @@ class SwitchCore {
   // Runs the nodes from `node` on. The observer sees each of them and runs the actions.
   template <class Observer>
   void run_nodes(Pipeline& pipeline, std::uint32_t node, PacketState& state, Observer& observer);
+  // Counts a frame that arrives; false if it cannot come in.
+  bool admits(std::uint32_t port, std::size_t bytes);
+  // A packet that has arrived, with its frame.
+  void enter(std::uint32_t port, Packet* packet);
+  void transmit_lent(std::uint32_t port, FrameBuffer& buffer, std::int64_t due_ns);
   void write_depth(std::uint32_t port);
   void interpret(Pipeline& pipeline, std::uint32_t node, PacketState& state);
   void gather(const PacketState& state);

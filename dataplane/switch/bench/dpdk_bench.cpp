@@ -114,6 +114,7 @@ std::string measure(const std::string& json, const Workload& workload, const std
     ports.push_back({port, fmt::format("dpdk:{}{}", driver, port), {}});
   }
   vswitch::DataPlane plane(ports, 510);
+  plane.set_native(vswitch::NativeMode::kWait);
   plane.set_program(engine::Program::load(json, "the program"));
   install_entries(*plane.pipeline());
   rte_mempool* pool = nullptr;

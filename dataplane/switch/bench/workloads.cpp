@@ -102,6 +102,16 @@ void install_router_entries(engine::Switch& to) {
                            {}}));
 }
 
+void install_router_copies(engine::Switch& to, std::uint16_t instance) {
+  require(to.insert_entry("MyIngress.host", {{engine::FieldMatch::exact(number(kReceiver, 4))},
+                                             0,
+                                             {"MyIngress.replicate", {number(1, 2)}},
+                                             {}}));
+  std::vector<engine::Replica> replicas;
+  for (std::uint32_t port = 2; port <= kPorts; ++port) replicas.push_back({port, instance});
+  require(to.insert_multicast_group(1, replicas));
+}
+
 void install_entries(engine::Switch& to) {
   using engine::FieldMatch;
   require(to.insert_entry("ipv4_host", {{FieldMatch::exact(number(kReceiver, 4))},

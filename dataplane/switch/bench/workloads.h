@@ -31,9 +31,11 @@ const Workload& workload(const std::string& name);
 // A TCP frame like the workload's, but of another length. ip_length: 40 to 65521 bytes.
 std::vector<std::byte> tcp_frame(std::size_t ip_length);
 
-// Both throw std::runtime_error with the switch's own text.
+// All throw std::runtime_error with the switch's own text.
 void require(const engine::Status& status);
 void install_entries(engine::Switch& to);
-void install_router_entries(engine::Switch& to);  // for tests/data/p4/router.p4
+// For tests/data/p4/router.p4: TCP goes to port 2; or to ports 2 to 5, with this instance.
+void install_router_entries(engine::Switch& to);
+void install_router_copies(engine::Switch& to, std::uint16_t instance);
 
 }  // namespace tiercast::bench

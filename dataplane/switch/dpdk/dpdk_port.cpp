@@ -18,6 +18,8 @@ constexpr unsigned kBuffers = 4095;  // 2^n - 1 uses a mempool's memory best
 constexpr unsigned kCache = 256;
 constexpr std::uint16_t kDescriptors = 1024;
 constexpr std::uint16_t kDataRoom = RTE_PKTMBUF_HEADROOM + 2048;
+constexpr unsigned kMostLent = kBuffers / 2;  // so that queues cannot take all of them
+constexpr unsigned kReadBeyond = 8;           // bytes that the engine may read after a lent frame
 
 std::string devices() {
   std::string names;
@@ -81,28 +83,53 @@ DpdkPort::~DpdkPort() {
 }
 
 void DpdkPort::release() {
-  for (unsigned i = 0; i < received_count_; ++i) rte_pktmbuf_free(received_[i]);
-  received_count_ = 0;
+  for (unsigned i = 0; i < kept_count_; ++i) rte_pktmbuf_free(kept_[i]);
+  kept_count_ = 0;
+}
+
+// One that others read as well must not change, and another pool's has another owner.
+bool DpdkPort::lends(const rte_mbuf* mbuf) const {
+  return lent_ < kMostLent && RTE_MBUF_DIRECT(mbuf) && rte_mbuf_refcnt_read(mbuf) == 1 &&
+         rte_pktmbuf_tailroom(mbuf) >= kReadBeyond;
+}
+
+void DpdkPort::take_back(void* handle) {
+  rte_pktmbuf_free(static_cast<rte_mbuf*>(handle));
+  --lent_;
 }
 
 std::span<const ReceivedFrame> DpdkPort::receive() {
   // Only a thread known to the EAL has its own cache of buffers.
   [[maybe_unused]] static thread_local const int registered = rte_thread_register();
   release();
-  received_count_ = rte_eth_rx_burst(id_, 0, received_.data(), kBatch);
-  if (received_count_ == 0) return {};
+  std::array<rte_mbuf*, kBatch> burst;
+  const unsigned count = rte_eth_rx_burst(id_, 0, burst.data(), kBatch);
+  if (count == 0) return {};
   const std::int64_t now = monotonic_ns();
   unsigned accepted = 0;
-  for (unsigned i = 0; i < received_count_; ++i) {
-    const rte_mbuf* mbuf = received_[i];
+  for (unsigned i = 0; i < count; ++i) {
+    rte_mbuf* mbuf = burst[i];
     if (mbuf->nb_segs != 1) {
+      kept_[kept_count_++] = mbuf;
       ++unreadable_;
       continue;
     }
-    frames_[accepted++] = {{rte_pktmbuf_mtod(mbuf, const std::byte*), rte_pktmbuf_data_len(mbuf)},
-                           now};
+    ReceivedFrame& frame = frames_[accepted++];
+    frame = {{rte_pktmbuf_mtod(mbuf, const std::byte*), rte_pktmbuf_data_len(mbuf)}, now};
+    if (lends(mbuf)) {
+      frame.handle = mbuf;
+      frame.lender = this;
+      ++lent_;
+    } else {
+      kept_[kept_count_++] = mbuf;
+    }
   }
   return {frames_.data(), accepted};
+}
+
+void DpdkPort::put(rte_mbuf* mbuf) {
+  waiting_[waiting_count_++] = mbuf;
+  if (waiting_count_ == kBatch) flush();
 }
 
 bool DpdkPort::send(std::span<const std::byte> frame, std::int64_t /*due_ns*/) {
@@ -114,8 +141,20 @@ bool DpdkPort::send(std::span<const std::byte> frame, std::int64_t /*due_ns*/) {
   }
   std::memcpy(rte_pktmbuf_append(mbuf, static_cast<std::uint16_t>(frame.size())), frame.data(),
               frame.size());
-  waiting_[waiting_count_++] = mbuf;
-  if (waiting_count_ == kBatch) flush();
+  put(mbuf);
+  return true;
+}
+
+bool DpdkPort::send_lent(const engine::LentFrame& frame, bool last, std::int64_t /*due_ns*/) {
+  auto* mbuf = static_cast<rte_mbuf*>(frame.handle);
+  if (last) {
+    --static_cast<DpdkPort*>(frame.lender)->lent_;
+  } else {
+    rte_mbuf_refcnt_update(mbuf, 1);
+  }
+  mbuf->data_len = static_cast<std::uint16_t>(frame.bytes.size());
+  mbuf->pkt_len = mbuf->data_len;
+  put(mbuf);
   return true;
 }
 

@@ -17,7 +17,9 @@ namespace tiercast::vswitch {
 // Throws InterfaceError.
 void init_eal(const std::vector<std::string>& arguments);
 
-class DpdkPort : public FramePort {
+// The engine works on the device's buffers themselves, which leave by any of these ports. They are
+// the only ports that lend memory.
+class DpdkPort : public FramePort, private engine::FrameLender {
  public:
   // device: its name in the EAL, such as "net_null0" or "0000:00:05.0". Throws InterfaceError,
   // which names the devices that exist.
@@ -32,6 +34,7 @@ class DpdkPort : public FramePort {
   std::span<const ReceivedFrame> receive() override;
   // The frame is kept back until kBatch frames wait, or until flush().
   bool send(std::span<const std::byte> frame, std::int64_t due_ns) override;
+  bool send_lent(const engine::LentFrame& frame, bool last, std::int64_t due_ns) override;
   bool keeps_frames() const override { return true; }
   bool flush() override;
   bool link_up() const override;
@@ -43,13 +46,18 @@ class DpdkPort : public FramePort {
  private:
   void configure();
   void release();
+  void put(rte_mbuf* mbuf);
+  bool lends(const rte_mbuf* mbuf) const;
+  void take_back(void* handle) override;
 
   std::string device_;
   std::uint16_t id_ = 0;
   rte_mempool* pool_ = nullptr;
-  std::array<rte_mbuf*, kBatch> received_{}, waiting_{};
+  std::array<rte_mbuf*, kBatch> kept_{};  // of the last burst: those that are not lent
+  std::array<rte_mbuf*, kBatch> waiting_{};
   std::array<ReceivedFrame, kBatch> frames_{};
-  unsigned received_count_ = 0, waiting_count_ = 0;
+  unsigned kept_count_ = 0, waiting_count_ = 0;
+  unsigned lent_ = 0;  // buffers that the engine has
   std::uint64_t unreadable_ = 0;
   std::uint64_t send_errors_ = 0;
 };

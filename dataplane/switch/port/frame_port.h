@@ -8,11 +8,17 @@
 #include <string>
 #include <string_view>
 
+#include "dataplane/engine/packet/lent_frame.h"
+
 namespace tiercast::vswitch {
 
 struct ReceivedFrame {
   std::span<const std::byte> bytes;  // Ethernet without FCS; checksums are complete
   std::int64_t arrival_ns = 0;       // CLOCK_MONOTONIC
+  // If the memory is lent, so that `bytes` may be changed; they are then valid until it is taken
+  // back or sent, which must happen (engine::LentFrame).
+  void* handle = nullptr;
+  engine::FrameLender* lender = nullptr;
 };
 
 class FramePort {
@@ -23,11 +29,16 @@ class FramePort {
   virtual const std::string& interface() const = 0;
   // Readable when receive() has something to do; -1: there is none.
   virtual int fd() const = 0;
-  // Frames in order of arrival, valid until the next call. Never blocks.
+  // Frames in order of arrival, valid until the next call unless they are lent. Never blocks.
   virtual std::span<const ReceivedFrame> receive() = 0;
   // due_ns: when the frame was due to leave. False if the frame was refused; send_errors() counts
   // it.
   virtual bool send(std::span<const std::byte> frame, std::int64_t due_ns) = 0;
+  // The same for a frame in a port's memory. Returns what engine::Output::transmit_lent() returns.
+  virtual bool send_lent(const engine::LentFrame& frame, bool /*last*/, std::int64_t due_ns) {
+    send(frame.bytes, due_ns);
+    return false;
+  }
   // Whether frames may be kept back until flush().
   virtual bool keeps_frames() const { return false; }
   // False if some could not leave yet; to be called again soon.

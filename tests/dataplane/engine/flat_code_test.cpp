@@ -42,6 +42,12 @@ TEST_P(FlatCode, DoesTheSameWhenPacketsAreTraced) {
   EXPECT_GT(sink.events, 10'000u) << sink.last;
 }
 
+TEST_P(FlatCode, DoesTheSameInLentMemory) {
+  const auto program = any_program(GetParam());
+  expect_same(program, {.lends = true}, {});
+  expect_same(program, {.flat_code = false, .lends = true}, {.flat_code = false});
+}
+
 INSTANTIATE_TEST_SUITE_P(Programs, FlatCode,
                          ::testing::Values("tiercast", "router", "matching", "expressions", "again",
                                            "probe", "tiercast_psa", "psa_paths", "psa_externs"),

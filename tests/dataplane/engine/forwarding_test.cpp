@@ -229,5 +229,36 @@ TEST(SecondPass, Truncation) {
   EXPECT_EQ(bench.out.sent[0].frame.size(), 6u);
 }
 
+// Lends one piece of memory, again and again.
+struct OneLoan : FrameLender {
+  void take_back(void* handle) override {
+    EXPECT_EQ(handle, this);
+    ++back;
+  }
+  LentFrame lend(const Frame& frame) {
+    memory = frame;
+    memory.resize(frame.size() + 8);
+    return {{memory.data(), frame.size()}, this, this};
+  }
+  Frame memory;
+  unsigned back = 0;
+};
+
+TEST_F(Router, GivesLentMemoryBack) {
+  OneLoan loan;
+  bench.sw.receive(1, loan.lend(ipv4({})), 0);
+  EXPECT_EQ(loan.back, 1u) << "sent: this output copies it";
+  EXPECT_EQ(bench.out.sent.at(0).frame.size(), 100u);
+  bench.sw.receive(1, loan.lend(ipv4({.destination = 0x0c000000})), 1);
+  EXPECT_EQ(loan.back, 2u) << "dropped by the program";
+  bench.sw.receive(9, loan.lend(ipv4({})), 2);
+  EXPECT_EQ(loan.back, 3u) << "no such port";
+  EXPECT_OK(bench.sw.set_port(2, {.rate_bps = 1e6}, 3));
+  bench.sw.receive(1, loan.lend(ipv4({})), 3);
+  EXPECT_EQ(loan.back, 3u) << "in service";
+  bench.sw.set_program(load_program("router"));
+  EXPECT_EQ(loan.back, 4u) << "lost with the program";
+}
+
 }  // namespace
 }  // namespace tiercast::engine

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <list>
 #include <random>
 #include <sstream>
 
@@ -113,9 +114,56 @@ class Traffic {
   std::mt19937_64 random_;
 };
 
+// Lends the memory in which frames arrive, and keeps the engine to what was agreed.
+class Memory : public FrameLender {
+ public:
+  ~Memory() override { EXPECT_TRUE(loans_.empty()) << loans_.size() << " frames never came back"; }
+  LentFrame lend(const Frame& frame) {
+    loans_.push_back({frame, {}});
+    const auto loan = std::prev(loans_.end());
+    loan->bytes.resize(frame.size() + 8);
+    return {{loan->bytes.data(), frame.size()}, &*loan, this};
+  }
+  void take_back(void* handle) override {
+    const auto loan =
+        std::find_if(loans_.begin(), loans_.end(), [&](const Loan& one) { return &one == handle; });
+    ASSERT_NE(loan, loans_.end()) << "a frame that is not lent came back";
+    ASSERT_TRUE(std::equal(loan->shown.begin(), loan->shown.end(), loan->bytes.begin()))
+        << "a frame changed that somebody else reads";
+    loans_.erase(loan);
+  }
+  // From now on it must not change.
+  static void show(const LentFrame& frame) {
+    static_cast<Loan*>(frame.handle)->shown.assign(frame.bytes.begin(), frame.bytes.end());
+  }
+
+ private:
+  struct Loan {
+    Frame bytes, shown;
+  };
+  std::list<Loan> loans_;
+};
+
+class LentRecorder : public Recorder {
+ public:
+  bool transmit_lent(std::uint32_t port, const LentFrame& frame, bool last,
+                     std::int64_t due_ns) override {
+    transmit(port, frame.bytes, due_ns);
+    if (last) {
+      frame.lender->take_back(frame.handle);
+    } else {
+      Memory::show(frame);
+      ++shown;
+    }
+    return true;
+  }
+  std::uint64_t shown = 0;
+};
+
 struct One {
   One(std::shared_ptr<const Program> program, const FormOfCode& form, const LabelRule& rule)
-      : sw(std::move(program), {.flat_code = form.flat_code, .label = rule}, out) {
+      : lends(form.lends),
+        sw(std::move(program), {.flat_code = form.flat_code, .label = rule}, out) {
     for (std::uint32_t port = 1; port <= 8; ++port) {
       PortConfig config;
       if (port <= 4) config = {.rate_bps = 1e6 * port, .queue_packets = 5, .delay_ns = 1000};
@@ -123,7 +171,12 @@ struct One {
     }
     form.prepare(sw);
   }
-  Recorder out;
+  void receive(std::uint32_t port, const Frame& frame, std::int64_t now) {
+    lends ? sw.receive(port, memory.lend(frame), now) : sw.receive(port, frame, now);
+  }
+  const bool lends;
+  Memory memory;
+  LentRecorder out;
   Switch sw;
 };
 
@@ -194,8 +247,8 @@ void expect_same(const std::shared_ptr<const Program>& code, const FormOfCode& o
       const std::uint32_t port =
           traffic.chance(0.05) ? 510 : static_cast<std::uint32_t>(1 + traffic.below(8));
       now += static_cast<std::int64_t>(traffic.below(200'000));
-      left.sw.receive(port, frame, now);
-      right.sw.receive(port, frame, now);
+      left.receive(port, frame, now);
+      right.receive(port, frame, now);
       ASSERT_EQ(left.out.sent.size(), right.out.sent.size()) << "step " << step;
       ASSERT_EQ(left.out.punted, right.out.punted) << "step " << step;
       for (std::size_t i = 0; i < left.out.sent.size(); ++i) {

@@ -18,6 +18,7 @@ std::shared_ptr<const Program> any_program(const std::string& name);
 struct FormOfCode {
   bool flat_code = true;
   std::function<void(Switch&)> prepare = [](Switch&) {};
+  bool lends = false;  // frames arrive in lent memory
 };
 
 // Fails the test if the switches differ. fewest: frames that must have left for the comparison to
