@@ -158,7 +158,7 @@ bench-protocols: configure-dev  ## cost of each scheme's cores: results/bench/pr
 	@$(PYTHON) scripts/bench_protocols.py
 
 attack: configure-dev  ## forged packets and floods against a network of its own, and a table of what came of it (a minute; root for more)
-	@ninja -C build -j $(JOBS) --quiet tiercast-switch p4src_test
+	@ninja -C build -j $(JOBS) --quiet tiercast-switch tiercast-send p4src_test
 	@$(PYTHON) scripts/attack.py
 
 fuzz: configure-dev  ## fuzz the engine (FUZZ_SECONDS=1800 for each target) and the lab's YAML (FUZZ_MUTANTS=100000)

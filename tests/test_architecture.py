@@ -121,6 +121,7 @@ MAY_IMPORT_LATE = {
     "cli.bench": "the command imports the parts of the lab that it uses",
     "cli.clean": "each command imports the parts of the lab that it uses",
     "cli.lab": "the command imports Mininet and the parts of the lab that it uses",
+    "cli.keys": "the other commands need no cryptography",
     "cli.output": "JSON is written by what imports polars, which most commands do not need",
     "cli.main": "each command imports the parts of the lab that it uses",
     "cli.marking": "as cli.main",

@@ -103,6 +103,11 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
                  "serve tiercast.v1.Sender at unix:/path or host:port: sessions start, change and "
                  "stop while others run (tiercast sessions)")
       ->type_name("ADDRESS");
+  app.add_option("--input-root", input_root,
+                 "folder below which callers of --control may name files to transfer; without it "
+                 "they may name any over a Unix socket, and none over TCP")
+      ->check(CLI::ExistingDirectory)
+      ->type_name("FOLDER");
   app.add_option("--dry-run", dry_run,
                  "no device: write the schedule of --duration to PREFIX.pcap and PREFIX.json")
       ->type_name("PREFIX");

@@ -93,6 +93,11 @@ void give_way() {
   if (errno == 0) setpriority(PRIO_PROCESS, 0, niceness + kGiveWay);
 }
 
+InputFiles files_of(const SenderOptions& options) {
+  const bool is_tcp = !options.control.starts_with("unix:");
+  return {options.input_root.empty() && is_tcp, options.input_root};
+}
+
 // The sessions from start to end, and the interfaces through which they are watched and controlled.
 class Sending final : public agent::Activity {
  public:
@@ -107,7 +112,7 @@ class Sending final : public agent::Activity {
         sender_(sender),
         session_records_(telemetry),
         worker_records_(options.agent.name, telemetry),
-        service_(sender, sessions, largest_packet) {
+        service_(sender, sessions, largest_packet, files_of(options)) {
     for (std::size_t i = 0; i < ports.size(); ++i) {
       links_.push_back(std::make_unique<LinkWatch>(*ports[i], loop, [this, i](bool up) {
         sender_.set_link(i, up);
@@ -126,14 +131,14 @@ class Sending final : public agent::Activity {
     sender_.start_sessions(requests_);
     run_threads();
     if (!options_.metrics.empty()) {
-      metrics_.emplace(options_.metrics,
+      metrics_.emplace(options_.metrics, options_.agent.access.insecure,
                        [this] { return metric_families(sender_.statistics(false)); });
     }
     if (!options_.control.empty()) {
       try {
-        control_server_.emplace("--control", options_.control,
+        control_server_.emplace("--control", options_.control, options_.agent.access,
                                 std::vector<grpc::Service*>{&service_});
-      } catch (const control::ListenError& error) {
+      } catch (const control::AddressError& error) {
         throw ConfigError(error.what());
       }
     }

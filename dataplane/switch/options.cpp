@@ -38,7 +38,8 @@ const char* const kExamples = R"(Examples:
       --port 1=s1-eth1 --port 2=s1-eth2,rate=6Mbit/s,queue=50p,delay=5ms,overhead=-14B \
       --grpc unix:/run/s1.sock
   Without a program, which the controller then sends (SetForwardingPipelineConfig):
-    tiercast-switch --device-id 1 --port 1=eth0 --port 2=eth1 --grpc 127.0.0.1:9559
+    tiercast-switch --device-id 1 --port 1=eth0 --port 2=eth1 --grpc 192.0.2.7:9559 \
+      --tls /etc/tiercast/keys
   Two switches in one process, each in its own thread, that run the same program:
     tiercast-switch --json tiercast.json --p4info tiercast.p4info.txtpb \
       --switch --device-id 1 --port 1=s1-eth1 --port 2=s1-eth2 --grpc unix:/run/s1.sock \
@@ -50,7 +51,7 @@ const char* const kExamples = R"(Examples:
   A program of one's own as fast as it gets from the first packet on; compiled objects are kept in
   $TIERCAST_CACHE, $XDG_CACHE_HOME/tiercast or ~/.cache/tiercast:
     tiercast-switch --native wait --device-id 1 --json router.json --p4info router.p4info.txtpb \
-      --port 1=eth0 --port 2=eth1 --grpc 127.0.0.1:9559
+      --port 1=eth0 --port 2=eth1 --grpc unix:/run/router.sock
 
 Exit status: 0 ended by SIGINT or SIGTERM, 2 a wrong argument.
 )";
@@ -338,6 +339,10 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
       ->allow_extra_args(false);
   app.add_option("--grpc", options.grpc_address,
                  "Serve P4Runtime and tiercast.v1 here: unix:/path or host:port");
+  app.add_option("--tls", options.access.tls, control::kTlsHelp)
+      ->check(CLI::ExistingDirectory)
+      ->type_name("FOLDER");
+  app.add_flag("--insecure", options.access.insecure, control::kInsecureHelp);
   app.add_option("--cpu-port", options.cpu_port, "Port number of packet-in and packet-out")
       ->check(CLI::Range(1u, kMaxPort))
       ->capture_default_str();

@@ -140,7 +140,7 @@ class LogicalSwitch {
   // To be called once all switches have started: a call waits for the thread of linked switches.
   void serve() {
     if (!options_.grpc_address.empty())
-      server_.emplace("--grpc", options_.grpc_address,
+      server_.emplace("--grpc", options_.grpc_address, options_.access,
                       std::vector<grpc::Service*>{&p4runtime_, &lab_});
     spdlog::info("device {}: {} ports, {}{}", options_.device_id, options_.ports.size(),
                  options_.json_path.empty() ? "no program yet" : "program " + options_.json_path,

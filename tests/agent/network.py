@@ -13,6 +13,7 @@ import subprocess
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ..namespaces import Namespaces, command_in, inside, ip
 from ..patience import PATIENCE_S
@@ -43,12 +44,12 @@ class Ended:
     stdout: str
     stderr: str
     cpu_s: float  # user and system time
-    records: list[dict] = field(default_factory=list)
+    records: list[dict[str, Any]] = field(default_factory=list)
 
-    def of(self, kind: str) -> list[dict]:
+    def of(self, kind: str) -> list[dict[str, Any]]:
         return [record for record in self.records if record["kind"] == kind]
 
-    def layers(self) -> dict[int, dict]:
+    def layers(self) -> dict[int, dict[str, Any]]:
         """Each layer's last record."""
         return {int(record["rank"]): record for record in self.of("layer")}
 
@@ -62,7 +63,7 @@ class Program:
             arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
-    def records(self) -> list[dict]:
+    def records(self) -> list[dict[str, Any]]:
         """The records in the file so far. Its last line may still be incomplete."""
         if self.trace is None or not self.trace.exists():
             return []

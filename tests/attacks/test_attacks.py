@@ -2,15 +2,16 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiercast_controller.p4runtime.program import Program
 
 from ..controller.chain import Network, running_network
 from ..controller.conftest import COMPILED
-from . import in_namespaces, virtual
+from . import control, in_namespaces, virtual
 from .row import Row
 
 
@@ -52,3 +53,11 @@ def test_a_flood_of_igmp_is_limited_before_it_reaches_the_controller(
 
 def test_the_p4_program_refuses_them_in_virtual_time() -> None:
     assert all(row.met for row in virtual.rows())
+
+
+@pytest.mark.parametrize("attack", control.ATTACKS)
+def test_control_is_for_who_has_a_key_and_within_its_role(
+    tmp_path: Path, program: Program, attack: Callable[[Path, Program], Coroutine[Any, Any, Row]]
+) -> None:
+    row = asyncio.run(attack(tmp_path, program))
+    assert row.met, row
