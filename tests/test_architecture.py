@@ -17,7 +17,7 @@ MAY_USE = {
     "protocols": {"base"},
     "dataplane/engine": set(),
     "agent": {"base", "protocols"},
-    "dataplane/native": {"dataplane/engine"},
+    "dataplane/native": {"base", "dataplane/engine"},
     "dataplane/stf": {"dataplane/engine", "dataplane/native"},
     "dataplane/accounts": {"dataplane/engine"},
     "dataplane/trace": {"dataplane/engine"},

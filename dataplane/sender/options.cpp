@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "base/sandbox.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::sender {
@@ -108,6 +109,8 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
                  "they may name any over a Unix socket, and none over TCP")
       ->check(CLI::ExistingDirectory)
       ->type_name("FOLDER");
+  bool no_sandbox = false;
+  app.add_flag("--no-sandbox", no_sandbox, kNoSandboxHelp);
   app.add_option("--dry-run", dry_run,
                  "no device: write the schedule of --duration to PREFIX.pcap and PREFIX.json")
       ->type_name("PREFIX");
@@ -118,6 +121,7 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
         "no EAL arguments: the device goes before '--', as in "
         "'tiercast-send --vdev=net_af_packet0,iface=NAME -- --address 10.0.0.2'");
   }
+  sandbox = !no_sandbox;
   scheme = &agent.check();
   for (const std::string& text : address_texts) {
     addresses.push_back(agent::parse_ipv4(text, "--address"));

@@ -1,12 +1,14 @@
 #include "dataplane/sender/run.h"
 
 #include <fmt/format.h>
+#include <linux/capability.h>
 #include <rte_lcore.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -20,6 +22,8 @@
 #include "agent/interface.h"
 #include "agent/run.h"
 #include "agent/telemetry.h"
+#include "base/privileges.h"
+#include "base/sandbox.h"
 #include "dataplane/dpdk/eal.h"
 #include "dataplane/dpdk/metrics_server.h"
 #include "dataplane/sender/metrics/live_view.h"
@@ -303,6 +307,12 @@ int run_sender(const SenderOptions& options) {
       static_cast<std::uint32_t>(needs.ip_bytes + wire::kEthernetBytes + dpdk::kVlanBytes);
   settings.ramp = options.ramp;
   Sender sender(settings, sender_ports);
+  if (options.sandbox) {
+    // Threads become real-time ones when they start, pages are locked for devices, and drivers set
+    // up their interfaces again when they end. Files and sockets may be in other users' folders.
+    drop_capabilities(std::array{CAP_DAC_OVERRIDE, CAP_NET_ADMIN, CAP_IPC_LOCK, CAP_SYS_NICE});
+    confine();
+  }
   Sending sending(options, sessions, std::move(requests), needs.ip_bytes, ports, loop, telemetry,
                   sender);
   return agent::run_agent(life, v1::ROLE_SENDER, loop, telemetry, sending);

@@ -59,9 +59,7 @@ SessionService::SessionService(Sender& sender, const v1::SessionList& running,
                                std::uint32_t largest_packet, InputFiles files)
     : sender_(sender), largest_packet_(largest_packet), files_(std::move(files)) {
   for (const v1::SessionSpec& spec : running.sessions()) {
-    for (v1::SessionSpec& one : single(spec)) {
-      running_.insert_or_assign(one.session(), Running{std::move(one), false});
-    }
+    for (const v1::SessionSpec& one : single(spec)) running_.insert({one.session(), {one, false}});
   }
 }
 
@@ -113,9 +111,7 @@ grpc::Status SessionService::StartSessions(grpc::ServerContext*,
       }
     }
     sender_.start_sessions(requests);
-    for (v1::SessionSpec& one : specs) {
-      running_.insert_or_assign(one.session(), Running{std::move(one), true});
-    }
+    for (const v1::SessionSpec& one : specs) running_.insert({one.session(), {one, true}});
   } catch (const ConfigError& error) {
     return invalid(error);
   }
@@ -142,7 +138,7 @@ grpc::Status SessionService::ChangeSession(grpc::ServerContext*,
       sender_.stop_session(static_cast<std::uint16_t>(request->session()));
       running_.erase(found);
       sender_.start_sessions(requests);
-      running_.insert_or_assign(request->session(), Running{std::move(changed), is_callers});
+      running_.insert({request->session(), {changed, is_callers}});
     } else if (request->has_top_rank()) {
       sender_.set_membership(static_cast<std::uint16_t>(request->session()), request->top_rank());
       found->second.spec = std::move(changed);

@@ -105,8 +105,12 @@ class DataPlane : private engine::Output {
   // To be called before start().
   void set_handlers(Handlers handlers);
 
-  // To be called before a program is set. Without it programs are interpreted.
-  void set_native(NativeMode mode) { native_ = mode; }
+  // To be called before a program is set. Without it programs are interpreted. `builder`, if any,
+  // compiles, and must outlive this object.
+  void set_native(NativeMode mode, const native::Builder* builder = nullptr) {
+    native_ = mode;
+    builder_ = builder;
+  }
 
   // To be called before start() and before a program is set. The sink must outlive this object.
   void set_trace(engine::TraceSink* sink) { trace_file_ = sink; }
@@ -221,6 +225,7 @@ class DataPlane : private engine::Output {
   bool polls_ = false;                        // some are devices: the loop never sleeps
   std::unique_ptr<engine::Switch> pipeline_;
   NativeMode native_ = NativeMode::kOff;
+  const native::Builder* builder_ = nullptr;
   engine::TraceSink* trace_file_ = nullptr;
   std::optional<trace::HopTrace> hops_;
   Handlers handlers_;

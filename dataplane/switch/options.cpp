@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/quantity.h"
+#include "base/sandbox.h"
 #include "dataplane/engine/queues/priority_queues.h"
 #include "dataplane/engine/queues/red.h"
 #include "dataplane/switch/port/frame_port.h"
@@ -363,6 +364,8 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
          "wait: take no packet before")
       ->check(CLI::IsMember({"off", "auto", "wait"}))
       ->capture_default_str();
+  bool no_sandbox = false;
+  app.add_flag("--no-sandbox", no_sandbox, kNoSandboxHelp);
   std::string sample, filter;
   CLI::Option* const trace =
       app.add_option("--trace", options.trace_path,
@@ -385,6 +388,7 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
       options.ports.push_back(parse_port(text, options.cpu_port));
     check_ports(options.ports);
     options.native = modes.at(native);
+    options.sandbox = !no_sandbox;
     if (options.workers > options.ports.size())
       throw OptionError(fmt::format("--workers {}: at most one for each of {} ports",
                                     options.workers, options.ports.size()));

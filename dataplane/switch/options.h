@@ -47,6 +47,7 @@ struct Options {
   std::string trace_path;          // JSON lines; "-": standard output; empty: no trace
   std::uint64_t trace_one_in = 1;  // trace one in this many of the frames that trace_filter selects
   TraceFilter trace_filter;
+  bool sandbox = true;             // gives up rights once the sockets are open
   std::string log_level = "info";  // trace, debug, info, warning, error, off
 };
 

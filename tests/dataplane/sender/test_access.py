@@ -1,4 +1,5 @@
-"""tiercast-send --control: who may call it on TCP, and which files callers may name."""
+"""tiercast-send: who may call --control on TCP, which files callers may name, and what it gives up
+once its sockets are open."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def command(control: str, *options: str) -> list[str]:
 
 
 @contextmanager
-def sender(control: str, *options: str) -> Iterator[None]:
+def sender(control: str, *options: str) -> Iterator[int]:
+    """The id of a process that serves."""
     process = subprocess.Popen(command(control, *options), stdout=subprocess.DEVNULL)
 
     def is_ready() -> bool:
@@ -40,7 +42,7 @@ def sender(control: str, *options: str) -> Iterator[None]:
 
     try:
         wait_until(is_ready, "it listens")
-        yield
+        yield process.pid
     finally:
         process.terminate()
         process.wait()
@@ -122,3 +124,13 @@ def test_without_one_a_unix_sockets_callers_name_any(tmp_path: Path) -> None:
     address = f"unix:{tmp_path}/control"
     with sender(address), SenderControl(address) as control:
         control.start(transfer(2, tmp_path / "file"))
+
+
+@pytest.mark.parametrize("options", [(), ("--no-sandbox",)])
+def test_all_threads_are_confined(tmp_path: Path, options: tuple[str, ...]) -> None:
+    with sender(f"unix:{tmp_path}/control", *options) as pid:
+        threads = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/status")]
+    assert len(threads) > 2
+    for status in threads:
+        assert ("\nSeccomp:\t0\n" if options else "\nSeccomp:\t2\n") in status
+        assert ("\nNoNewPrivs:\t0\n" if options else "\nNoNewPrivs:\t1\n") in status
