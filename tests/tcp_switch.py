@@ -33,11 +33,14 @@ def command(address: str, folder: Path, *options: str) -> list[str]:
 
 
 def listens(address: str) -> bool:
+    """Whether somebody does at "unix:/path" or "host:port"."""
     host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port))).close()
-    except OSError:
-        return False
+    is_unix = host == "unix"
+    with socket.socket(socket.AF_UNIX if is_unix else socket.AF_INET) as probe:
+        try:
+            probe.connect(port if is_unix else (host, int(port)))
+        except OSError:
+            return False
     return True
 
 

@@ -36,8 +36,6 @@ def sender(control: str, *options: str) -> Iterator[int]:
 
     def is_ready() -> bool:
         assert process.poll() is None, "the sender ended"
-        if control.startswith("unix:"):
-            return Path(control.removeprefix("unix:")).exists()
         return listens(control)
 
     try:
