@@ -190,11 +190,7 @@ p4: setup         ## compile p4src (needs p4c) and renew p4src/compiled with its
 	@$(PYTHON) tests/docs/marking_program.py
 
 lock:             ## renew requirements.lock and requirements-dev.lock from their .in files
-	@# In an environment without the distribution's packages: the locks must name everything.
-	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && /usr/bin/python3 -m venv $$scratch && \
-	$$scratch/bin/pip install -q -r requirements.in -r requirements-build.in && $$scratch/bin/pip freeze > requirements.lock && \
-	$$scratch/bin/pip install -q -r requirements-dev.in -c requirements.lock && \
-	$$scratch/bin/pip freeze | grep -vxFf requirements.lock > requirements-dev.lock
+	@scripts/lock.sh
 
 clean:            ## remove build/, build-alone/ and build-deb/ (results/ and .venv stay)
 	@rm -rf build build-alone build-deb

@@ -9,11 +9,13 @@
 
 namespace tiercast::agent {
 
-// The bytes of a file, mapped read-only while the object lives. ConfigError: it cannot be opened,
-// is not a regular file, or is empty.
+// The bytes of a file, mapped read-only while the object lives.
 class FileView {
  public:
-  explicit FileView(const std::string& path);
+  // With a `root`, only a file below this folder: the path is relative to it, or begins with it,
+  // and no symbolic link or ".." on the way leads out. ConfigError: it cannot be opened, is not a
+  // regular file, or is empty.
+  explicit FileView(const std::string& path, const std::string& root = "");
   ~FileView();
   FileView(const FileView&) = delete;
   FileView& operator=(const FileView&) = delete;

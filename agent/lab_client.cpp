@@ -20,11 +20,17 @@ std::chrono::nanoseconds chrono(Duration duration) {
 // Keeping one reference for ever lets the program end quickly.
 void keep_grpc() { [[maybe_unused]] static const bool kept = (grpc_init(), true); }
 
-std::shared_ptr<grpc::Channel> make_channel(const std::string& address) {
+std::shared_ptr<grpc::Channel> make_channel(const std::string& address,
+                                            const control::Access& access) {
   keep_grpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  try {
+    const auto credentials = control::lab_credentials("--lab", address, access, arguments);
+    return grpc::CreateCustomChannel(address, credentials, arguments);
+  } catch (const control::AddressError& error) {
+    throw ConfigError(error.what());
+  }
 }
 
 std::string describe(const grpc::Status& status) {
@@ -35,11 +41,12 @@ std::string describe(const grpc::Status& status) {
 
 }  // namespace
 
-LabClient::LabClient(const std::string& address, const v1::Hello& hello)
+LabClient::LabClient(const std::string& address, const v1::Hello& hello,
+                     const control::Access& access)
     : address_(address),
       hello_(hello),
       wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      channel_(make_channel(address)),
+      channel_(make_channel(address, access)),
       stub_(v1::Lab::NewStub(channel_)) {
   if (wakeup_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
   reader_ = std::thread([this] { read_loop(); });

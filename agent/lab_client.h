@@ -19,6 +19,7 @@
 
 #include "agent/digest.h"
 #include "base/unique_fd.h"
+#include "proto/access.h"
 #include "protocols/base/units.h"
 #include "tiercast/v1/lab.grpc.pb.h"
 
@@ -54,8 +55,9 @@ class LabClient {
   static constexpr Duration kFinishTimeout = Duration::milliseconds(2'000);
   static constexpr std::size_t kMaxQueuedBatches = 300;  // one minute at 5 Hz
 
-  // `address`: "unix:/path" or "host:port". Connects in the background.
-  LabClient(const std::string& address, const v1::Hello& hello);
+  // `address`: "unix:/path" or "host:port". Connects in the background. ConfigError: `access` does
+  // not do for the address.
+  LabClient(const std::string& address, const v1::Hello& hello, const control::Access& access = {});
   ~LabClient();
   LabClient(const LabClient&) = delete;
   LabClient& operator=(const LabClient&) = delete;

@@ -31,6 +31,10 @@ void AgentOptions::add_to(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--name", name, "this agent's name in the run")->capture_default_str();
   app.add_option("--lab", lab, "the lab to attach to: unix:/path or host:port; none: stand-alone");
+  app.add_option("--tls", access.tls, control::kTlsHelp)
+      ->check(CLI::ExistingDirectory)
+      ->type_name("FOLDER");
+  app.add_flag("--insecure", access.insecure, control::kInsecureHelp);
   app.add_option("--trace", trace,
                  "write records as JSON lines to this file; - is standard output");
   app.add_option(

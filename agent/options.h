@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "agent/digest.h"
+#include "proto/access.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
 
@@ -17,10 +18,11 @@ namespace tiercast::agent {
 
 struct AgentOptions {
   std::string scheme = "sim";
-  SessionConfig session;  // complete after check()
-  std::string name;       // unique within a run
-  std::string lab;        // address, or "": stand-alone
-  std::string trace;      // a file; "-": standard output; "": none
+  SessionConfig session;   // complete after check()
+  std::string name;        // unique within a run
+  std::string lab;         // address, or "": stand-alone
+  control::Access access;  // at addresses on TCP
+  std::string trace;       // a file; "-": standard output; "": none
   Duration duration = Duration::infinite();
   std::optional<Digest> object;  // of the object that is transferred, where it is known
   int realtime = 0;  // SCHED_FIFO priority of the main thread, 1 .. 99; 0: ordinary scheduling

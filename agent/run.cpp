@@ -46,7 +46,7 @@ class Runner {
         activity_.membership(monotonic_now(), static_cast<int>(options_.session.layers) - 1);
       }
     } else {
-      lab_.emplace(options_.lab, make_hello(options_, role_));
+      lab_.emplace(options_.lab, make_hello(options_, role_), options_.access);
       loop_.watch(lab_->descriptor(), [this] { take_lab_events(); });
     }
     while (!ending_) {

@@ -36,18 +36,19 @@ void check_socket_path(const std::string& option, const std::string& path) {
   struct stat status;
   if (::lstat(path.c_str(), &status) != 0) {
     if (errno != ENOENT)
-      throw ListenError(fmt::format("{} unix:{}: {}", option, path, strerror(errno)));
+      throw AddressError(fmt::format("{} unix:{}: {}", option, path, strerror(errno)));
     return;
   }
   if (!S_ISSOCK(status.st_mode))
-    throw ListenError(fmt::format("{} unix:{}: the file exists and is not a socket", option, path));
+    throw AddressError(
+        fmt::format("{} unix:{}: the file exists and is not a socket", option, path));
   if (somebody_serves(path))
-    throw ListenError(fmt::format("{} unix:{}: address in use by another process", option, path));
+    throw AddressError(fmt::format("{} unix:{}: address in use by another process", option, path));
   ::unlink(path.c_str());
 }
 
 // Why gRPC, which does not say it, could not listen at `host:port` or at a socket `path`: what the
-// kernel says to the same.
+// kernel says to the same; empty if the kernel has nothing against it.
 std::string why_not(const std::string& address, const std::string& path) {
   const auto tried = [](int family, const sockaddr* where, socklen_t bytes) -> std::string {
     const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -55,7 +56,7 @@ std::string why_not(const std::string& address, const std::string& path) {
     const int on = 1;  // as gRPC, for which a connection that has just ended is in nobody's way
     ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     const bool listens = ::bind(fd, where, bytes) == 0 && ::listen(fd, 1) == 0;
-    std::string said = listens ? "gRPC says no reason" : strerror(errno);
+    std::string said = listens ? "" : strerror(errno);
     ::close(fd);
     return said;
   };
@@ -87,7 +88,7 @@ void say_nothing(gpr_log_func_args*) {}
 }  // namespace
 
 ControlServer::ControlServer(const std::string& option, const std::string& address,
-                             const std::vector<grpc::Service*>& services) {
+                             const Access& access, const std::vector<grpc::Service*>& services) {
   // Never released, because shutting the library down may wait 10 s for its own poller (gRPC 1.51),
   // and the process ends with the server anyway.
   static const bool initialised = (grpc_init(), true);
@@ -106,12 +107,18 @@ ControlServer::ControlServer(const std::string& option, const std::string& addre
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
   int bound = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &bound);
+  builder.AddListeningPort(address, server_credentials(option, address, access), &bound);
   for (grpc::Service* service : services) builder.RegisterService(service);
   server_ = builder.BuildAndStart();
-  if (!server_ || bound == 0)
-    throw ListenError(
-        fmt::format("{} {}: cannot listen: {}", option, address, why_not(address, socket_path_)));
+  if (!server_ || bound == 0) {
+    const std::string why = why_not(address, socket_path_);
+    if (why.empty() && !access.tls.empty())
+      throw AddressError(fmt::format(
+          "--tls {}: agent.pem is not the certificate of agent.key, or one of the files is damaged",
+          access.tls));
+    throw AddressError(fmt::format("{} {}: cannot listen: {}", option, address,
+                                   why.empty() ? "gRPC says no reason" : why));
+  }
 }
 
 ControlServer::~ControlServer() {

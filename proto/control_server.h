@@ -5,24 +5,19 @@
 #include <grpcpp/server.h>
 
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-namespace tiercast::control {
+#include "proto/access.h"
 
-// The address cannot be served. The text names it and says why.
-class ListenError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+namespace tiercast::control {
 
 class ControlServer {
  public:
   // `option`: the command-line option that gave the address, for error texts. `address`:
   // "unix:/path" or "host:port". A socket file that nobody serves any longer is replaced. Throws
-  // ListenError. The services must outlive this object.
-  ControlServer(const std::string& option, const std::string& address,
+  // AddressError. The services must outlive this object.
+  ControlServer(const std::string& option, const std::string& address, const Access& access,
                 const std::vector<grpc::Service*>& services);
   // Ends all calls at once, and removes the socket file.
   ~ControlServer();

@@ -1,7 +1,7 @@
 """Attacks a network of its own and prints what came of it: `make attack`.
 
-In virtual networks always, in namespaces where this is root. Ends with 0 if all that was tried is
-as expected, with 1 otherwise. docs/security.md says what is checked where.
+In virtual networks and on the loopback device always, in namespaces where this is root. Ends with 0
+if all that was tried is as expected, with 1 otherwise. docs/security.md says what is checked where.
 """
 
 from __future__ import annotations
@@ -16,11 +16,17 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "build/python"), str(ROOT / "controller")]
+sys.path[:0] = [
+    str(ROOT),
+    str(ROOT / "build/python"),
+    str(ROOT / "controller"),
+    str(ROOT / "mininet"),
+]
 
 from tiercast_controller.p4runtime.program import Program  # noqa: E402
 
-from tests.attacks import in_namespaces, on_a_link, virtual  # noqa: E402
+from tests.agent.network import SENDER  # noqa: E402
+from tests.attacks import control, in_namespaces, on_a_link, virtual  # noqa: E402
 from tests.attacks.row import Row  # noqa: E402
 from tests.controller.chain import BINARY, Network, running_network  # noqa: E402
 
@@ -41,7 +47,6 @@ ON_A_LINK = {
 NOT_TRIED = {
     "a member that lies in its own name": "what each scheme allows it is not bounded yet",
     "replayed feedback; optimistic acknowledgements": "messages have no keys",
-    "a stranger over TCP": "control has no authorization by role; TLS is up to the user",
     "faults: stopped and killed processes, deleted links": "tests of the lab have some of them",
 }
 WIDTHS = (34, 11, 34, 40, 9)
@@ -59,8 +64,9 @@ def line(*cells: str) -> str:
     )
 
 
-def attacked(attack: Callable[[Network, Program], Coroutine[Any, Any, Row]]) -> Row:
-    program = Program.load(COMPILED / "tiercast.json", COMPILED / "tiercast.p4info.txtpb")
+def attacked(
+    attack: Callable[[Network, Program], Coroutine[Any, Any, Row]], program: Program
+) -> Row:
     with (
         tempfile.TemporaryDirectory() as scratch,
         running_network(Path(scratch)) as network,
@@ -69,7 +75,7 @@ def attacked(attack: Callable[[Network, Program], Coroutine[Any, Any, Row]]) -> 
 
 
 def main() -> int:
-    for binary in (BINARY, *virtual.BINARIES, on_a_link.SENDER, on_a_link.HOST):
+    for binary in (BINARY, SENDER, *virtual.BINARIES, on_a_link.HOST):
         if not binary.exists():
             print(f"attack: {binary} is missing: `make attack` builds it", file=sys.stderr)
             return 2
@@ -85,12 +91,16 @@ def main() -> int:
 
     for row in virtual.rows():
         show(row)
+    program = Program.load(COMPILED / "tiercast.json", COMPILED / "tiercast.p4info.txtpb")
+    for on_control in control.ATTACKS:
+        with tempfile.TemporaryDirectory() as scratch:
+            show(asyncio.run(on_control(Path(scratch), program)))
     for name, attack in REAL.items():
         if os.geteuid() != 0:
             show(Row(name, "namespaces", "", "only root makes namespaces", None))
             continue
         print(f"{name} ...", file=sys.stderr)
-        show(attacked(attack))
+        show(attacked(attack, program))
     for name, attack_link in ON_A_LINK.items():
         if os.geteuid() != 0:
             show(Row(name, "namespaces", "", "only root makes namespaces", None))

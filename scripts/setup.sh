@@ -54,6 +54,6 @@ for lock in "${locks[@]}"; do
     rm -rf .venv
     /usr/bin/python3 -m venv --system-site-packages .venv
   fi
-  .venv/bin/pip install -q --disable-pip-version-check --no-deps -r "$lock"
+  .venv/bin/pip install -q --disable-pip-version-check --require-hashes --no-deps -r "$lock"
   echo "$want" > "$stamp"
 done

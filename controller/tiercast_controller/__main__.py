@@ -17,6 +17,7 @@ from tiercast_controller.agents.lab import Agent
 from tiercast_controller.agents.records import Record
 from tiercast_controller.base.errors import ConfigurationError, ControllerError
 from tiercast_controller.base.installation import VERSION
+from tiercast_controller.base.tls import Access
 from tiercast_controller.config import EXAMPLE, Config
 from tiercast_controller.controller import Event
 
@@ -35,11 +36,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"tiercast_controller {VERSION}")
     parser.add_argument("config", type=Path, metavar="CONFIG", help="YAML file")
+    parser.add_argument(
+        "--tls",
+        type=Path,
+        metavar="FOLDER",
+        help="of `tiercast keys`: TLS for the lab's address and towards switches, if on TCP",
+    )
+    parser.add_argument(
+        "--insecure", action="store_true", help="serve the lab's address on TCP without TLS"
+    )
     parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning"])
     options = parser.parse_args(arguments)
     logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(message)s")
     try:
-        asyncio.run(_run(Config.load(options.config)))
+        asyncio.run(_run(Config.load(options.config), Access(options.tls, options.insecure)))
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         return EXIT_BAD_INPUT
@@ -49,8 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _run(config: Config) -> None:
-    controller = config.controller(on_event=_print_event, on_records=_print_records)
+async def _run(config: Config, access: Access) -> None:
+    controller = config.controller(_print_records, _print_event, access)
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)

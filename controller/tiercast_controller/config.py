@@ -25,6 +25,7 @@ from tiercast_controller.base import bounded_yaml
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_controller.base.strict import Strict
+from tiercast_controller.base.tls import Access, KeyRole, Tls
 from tiercast_controller.controller import Controller, Event
 from tiercast_controller.multicast.querier import Querier
 from tiercast_controller.network.marking import AnyMarking, Marking, PortPolicy
@@ -40,7 +41,6 @@ from tiercast_controller.network.topology import (
     Topology,
 )
 from tiercast_controller.p4runtime.program import Program
-from tiercast_controller.p4runtime.tls import Tls
 
 EXAMPLE = """\
 program: {json: p4src/compiled/tiercast.json, p4info: p4src/compiled/tiercast.p4info.txtpb}
@@ -50,6 +50,7 @@ switches:
   - {name: s0, device_id: 1, grpc: "unix:/run/tiercast/s0.sock", mac: "02:00:00:01:00:00",
      ip: 10.1.0.1}                      # for aggregation: network
      # and, where a switch needs them: role: lab, tls: {ca: ca.pem, certificate: c.pem, key: k.pem}
+     # or tls: FOLDER, of `tiercast keys`
 hosts:
   - {name: h0, address: 10.0.0.2/24, mac: "02:00:00:00:00:00"}
   - {name: h1, address: 10.0.1.2/24, mac: "02:00:00:00:00:01"}
@@ -110,7 +111,7 @@ class SwitchPart(_Part):
     mac: Mac = 0
     ip: IPv4Address | None = None
     role: str = ""
-    tls: TlsPart | None = None
+    tls: TlsPart | Path | None = None  # a folder of `tiercast keys`
 
 
 class HostPart(_Part):
@@ -166,6 +167,13 @@ class GroupPart(_Part):
         return address
 
 
+def _tls(switch: SwitchPart, keys: Path | None) -> Tls | None:
+    if isinstance(switch.tls, TlsPart):
+        return Tls(**switch.tls.model_dump())
+    folder = switch.tls or (None if switch.grpc.startswith("unix:") else keys)
+    return None if folder is None else Tls.of_folder(folder, KeyRole.CONTROLLER, KeyRole.AGENT)
+
+
 class Config(_Part):
     program: ProgramPart
     lab: str | None = None
@@ -190,10 +198,11 @@ class Config(_Part):
             ]
             raise ConfigurationError("\n".join(lines)) from None
 
-    def topology(self) -> Topology:
+    def topology(self, keys: Path | None = None) -> Topology:
+        """`keys` is a folder of `tiercast keys`, for switches on TCP that name none."""
         topology = Topology(self.equal_costs, self.checks)
         for s in self.switches:
-            tls = Tls(**s.tls.model_dump()) if s.tls else None
+            tls = _tls(s, keys)
             topology.add_switch(Switch(s.name, s.device_id, s.grpc, s.mac, s.ip, s.role, tls))
         for h in self.hosts:
             topology.add_host(Host(h.name, h.address, h.mac))
@@ -213,13 +222,15 @@ class Config(_Part):
         self,
         on_records: RecordSink | None = None,
         on_event: Callable[[Event], None] | None = None,
+        access: Access = Access(),  # noqa: B008 (frozen)
     ) -> Controller:
         return Controller(
-            self.topology(),
+            self.topology(access.tls),
             [Session(s.number, s.layers, s.source, s.scheme, s.aggregation) for s in self.sessions],
             Program.load(self.program.json_file, self.program.p4info, self.program.manifest),
             groups=[AnySourceGroup(g.address, tuple(g.senders)) for g in self.groups],
             lab_address=self.lab,
+            access=access,
             querier=Querier(**self.querier.model_dump()) if self.querier else None,
             on_records=on_records,
             on_event=on_event,

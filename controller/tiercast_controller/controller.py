@@ -25,6 +25,7 @@ from tiercast.v1 import lab_pb2, queue_pb2, trace_pb2
 from tiercast_controller.agents.lab import Agent, LabService, RecordSink
 from tiercast_controller.agents.records import Record
 from tiercast_controller.base.errors import ConfigurationError, ControllerError, SwitchError
+from tiercast_controller.base.tls import Access
 from tiercast_controller.multicast.membership import NEVER, GroupMember, Member
 from tiercast_controller.multicast.querier import Querier
 from tiercast_controller.multicast.subscriptions import Subscriptions
@@ -75,6 +76,7 @@ class Controller:
         *,
         groups: Sequence[AnySourceGroup] = (),
         lab_address: str | None = None,
+        access: Access = Access(),  # noqa: B008 (frozen)
         on_records: RecordSink | None = None,
         on_event: Callable[[Event], None] | None = None,
         querier: Querier | None = None,
@@ -83,9 +85,10 @@ class Controller:
         agents: Collection[str] | None = None,
     ):
         """`programs` is that of all switches, or one for each by its name. `groups` are those of
-        other programs on hosts. `lab_address` is where agents attach, "unix:/path";
-        None runs no Lab service. `agents` holds the names of those that may attach; None allows
-        any. With `querier` None, no queries are sent and members never expire. The tree is pruned
+        other programs on hosts. `lab_address` is where agents attach, "unix:/path" or, as `access`
+        says, "host:port"; None runs no Lab service. `agents` holds the names of those that may
+        attach; None allows any. With `querier` None, no queries are sent and members never expire.
+        The tree is pruned
         `leave_latency_s` after a leave, unless the host joins again. `epoch_ns` is the zero of the
         run's time, CLOCK_MONOTONIC; None means now. Needs a running event loop. Raises
         ConfigurationError."""
@@ -111,7 +114,7 @@ class Controller:
             switch.name: ManagedSwitch(switch, self._roles[switch.name], self._fail)
             for switch in topology.switches
         }
-        self._lab_address = lab_address
+        self._lab_address, self._access = lab_address, access
         self._lab = LabService(
             sessions,
             self.epoch_ns,
@@ -161,7 +164,7 @@ class Controller:
         if self._querier is not None:
             self._spawn(self._query_hosts(self._querier.interval_s), "querier")
         if self._lab_address is not None:
-            await self._lab.serve(self._lab_address)
+            await self._lab.serve(self._lab_address, self._access)
 
     async def wait_agents(self, names: Iterable[str], timeout_s: float = 15) -> None:
         """Waits until all these agents have attached. Raises AgentError with the names of those

@@ -16,11 +16,12 @@ namespace {
 
 using prometheus::MetricFamily;
 
-constexpr const char* kThreads = "2";
-// A client that sends or reads slowly blocks a thread for this long.
+// A client that sends or reads slowly blocks a thread for this long. With so many threads, hundreds
+// of such clients do not keep others waiting.
+constexpr const char* kThreads = "256";
 constexpr const char* kTimeoutMs = "1000";
 
-void check_address(const std::string& address) {
+void check_address(const std::string& address, bool insecure) {
   const std::size_t colon = address.rfind(':');
   char* end = nullptr;
   const long port =
@@ -31,6 +32,13 @@ void check_address(const std::string& address) {
     throw ConfigError(fmt::format(
         "--metrics: '{}' is not ADDRESS:PORT with a port from 1 to 65535, such as 127.0.0.1:9464",
         address));
+  }
+  const std::string host = address.substr(0, colon);
+  if (!insecure && !host.starts_with("127.") && host != "[::1]" && host != "localhost") {
+    throw ConfigError(fmt::format(
+        "--metrics {}: everyone who reaches this address could read; valid: an address of the "
+        "loopback device, such as 127.0.0.1:{}, and a proxy with TLS in front of it, or --insecure",
+        address, port));
   }
 }
 
@@ -45,10 +53,10 @@ class MetricsServer::Source : public prometheus::Collectable {
   std::function<std::vector<MetricFamily>()> take_;
 };
 
-MetricsServer::MetricsServer(const std::string& address,
+MetricsServer::MetricsServer(const std::string& address, bool insecure,
                              std::function<std::vector<MetricFamily>()> take)
     : source_(std::make_shared<Source>(std::move(take))) {
-  check_address(address);
+  check_address(address, insecure);
   try {
     exposer_ = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
         "listening_ports", address, "num_threads", kThreads, "request_timeout_ms", kTimeoutMs});

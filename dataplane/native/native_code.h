@@ -14,6 +14,8 @@
 
 namespace tiercast::native {
 
+class Builder;
+
 struct Code {
   std::shared_ptr<const engine::NativeProgram> program;  // null: the interpreter stays
   std::string how;  // for a log: where it comes from, or why there is none
@@ -22,15 +24,17 @@ struct Code {
 // The code that came with the build. Reads no file and starts no process.
 Code find_prebuilt(const engine::Program& program);
 
-// The same; otherwise from the cache; otherwise compiles it, which takes a second or more. `stop`
-// ends that early. Throws nothing.
-Code obtain(const engine::Program& program, const std::stop_token& stop = {});
+// The same; otherwise from the cache; otherwise compiles it, which takes a second or more, in the
+// process of `builder` if there is one. `stop` ends that early. Throws nothing.
+Code obtain(const engine::Program& program, const std::stop_token& stop = {},
+            const Builder* builder = nullptr);
 
 // obtain() in a thread of its own. The destructor ends the compiler and waits for the thread.
 class BackgroundBuild {
  public:
-  // Calls `ready`, in that thread, when take() has something.
-  BackgroundBuild(std::shared_ptr<const engine::Program> program, std::function<void()> ready);
+  // Calls `ready`, in that thread, when take() has something. `builder` must outlive the object.
+  BackgroundBuild(std::shared_ptr<const engine::Program> program, std::function<void()> ready,
+                  const Builder* builder = nullptr);
   // Once: the code, or why there is none. Nothing while it is being made, and afterwards.
   std::optional<Code> take();
 

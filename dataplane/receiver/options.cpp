@@ -128,6 +128,7 @@ std::optional<int> ReceiverOptions::parse(const std::vector<std::string>& argume
   app.add_option("--metrics", metrics,
                  "serve figures to Prometheus over HTTP at ADDRESS:PORT, such as 127.0.0.1:9465")
       ->type_name("ADDRESS:PORT");
+  app.add_flag("--insecure", insecure, "let --metrics listen beyond the loopback device");
   app.add_option("--pcap", pcap, "write the data packets that arrive to this capture file")
       ->type_name("FILE");
   app.add_option("--pcap-session", pcap_sessions, "only those of these layers; may be repeated")

@@ -23,6 +23,7 @@ struct ReceiverOptions {
   std::uint32_t packet_size = 1500;  // IP bytes, of the largest packet
   std::optional<dpdk::Vlan> vlan;
   std::string json, metrics, pcap;         // "": none
+  bool insecure = false;                   // metrics beyond the loopback device
   std::vector<std::uint32_t> pcap_groups;  // sorted; empty: all
   std::string ready;                       // file that is created once all ports receive; "": none
 

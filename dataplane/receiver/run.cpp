@@ -139,7 +139,7 @@ int run_receiver(const ReceiverOptions& options) {
   }
   std::optional<dpdk::MetricsServer> metrics;
   if (!options.metrics.empty()) {
-    metrics.emplace(options.metrics, [&ports] { return metric_families(ports); });
+    metrics.emplace(options.metrics, options.insecure, [&ports] { return metric_families(ports); });
   }
 
   std::vector<unsigned> lcores = dpdk::Eal::worker_lcores();

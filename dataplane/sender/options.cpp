@@ -8,6 +8,7 @@
 #include <charconv>
 #include <system_error>
 
+#include "base/sandbox.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::sender {
@@ -126,6 +127,13 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
                  "serve tiercast.v1.Sender at unix:/path or host:port: sessions start, change and "
                  "stop while others run (tiercast sessions)")
       ->type_name("ADDRESS");
+  app.add_option("--input-root", input_root,
+                 "folder below which callers of --control may name files to transfer; without it "
+                 "they may name any over a Unix socket, and none over TCP")
+      ->check(CLI::ExistingDirectory)
+      ->type_name("FOLDER");
+  bool no_sandbox = false;
+  app.add_flag("--no-sandbox", no_sandbox, kNoSandboxHelp);
   app.add_option("--dry-run", dry_run,
                  "no device: write the schedule of --duration to PREFIX.pcap and PREFIX.json")
       ->type_name("PREFIX");
@@ -136,6 +144,7 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
         "no EAL arguments: the device goes before '--', as in "
         "'tiercast-send --vdev=net_af_packet0,iface=NAME -- --address 10.0.0.2'");
   }
+  sandbox = !no_sandbox;
   scheme = &agent.check();
   for (const std::string& text : address_texts) {
     addresses.push_back(agent::parse_ipv4(text, "--address"));

@@ -34,9 +34,11 @@ struct SenderOptions {
   std::string payload;             // "": the pattern; a file; or "-": standard input
   std::optional<Vlan> vlan;
   Duration ramp = Duration::zero();
-  std::string metrics;  // where to serve Prometheus metrics; "": nowhere
-  std::string control;  // where to serve tiercast.v1.Sender; "": nowhere
-  std::string dry_run;  // prefix of the files of a dry run; "": no dry run
+  std::string metrics;     // where to serve Prometheus metrics; "": nowhere
+  std::string control;     // where to serve tiercast.v1.Sender; "": nowhere
+  std::string input_root;  // below which its callers may name files; "": over TCP none
+  bool sandbox = true;     // gives up rights once the sockets are open
+  std::string dry_run;     // prefix of the files of a dry run; "": no dry run
   // Whether there may be other sessions than that of `agent`.
   bool many() const { return !sessions.empty() || max_sessions > 0 || !control.empty(); }
 

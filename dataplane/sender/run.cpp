@@ -1,6 +1,7 @@
 #include "dataplane/sender/run.h"
 
 #include <fmt/format.h>
+#include <linux/capability.h>
 #include <prometheus/metric_family.h>
 #include <rte_lcore.h>
 #include <sched.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -24,6 +26,8 @@
 #include "agent/members.h"
 #include "agent/run.h"
 #include "agent/telemetry.h"
+#include "base/privileges.h"
+#include "base/sandbox.h"
 #include "dataplane/dpdk/eal.h"
 #include "dataplane/dpdk/metrics_server.h"
 #include "dataplane/sender/metrics/live_view.h"
@@ -98,6 +102,11 @@ void give_way() {
   if (errno == 0) setpriority(PRIO_PROCESS, 0, niceness + kGiveWay);
 }
 
+InputFiles files_of(const SenderOptions& options) {
+  const bool is_tcp = !options.control.starts_with("unix:");
+  return {options.input_root.empty() && is_tcp, options.input_root};
+}
+
 // The sessions from start to end, and the interfaces through which they are watched and controlled.
 class Sending final : public agent::Activity {
  public:
@@ -112,7 +121,7 @@ class Sending final : public agent::Activity {
         sender_(sender),
         session_records_(telemetry),
         worker_records_(options.agent.name, telemetry),
-        service_(sender, sessions, largest_packet) {
+        service_(sender, sessions, largest_packet, files_of(options)) {
     for (std::size_t i = 0; i < ports.size(); ++i) {
       links_.push_back(std::make_unique<LinkWatch>(*ports[i], loop, [this, i](bool up) {
         sender_.set_link(i, up);
@@ -135,14 +144,14 @@ class Sending final : public agent::Activity {
     sender_.start_sessions(requests_);
     run_threads();
     if (!options_.metrics.empty()) {
-      metrics_.emplace(options_.metrics,
+      metrics_.emplace(options_.metrics, options_.agent.access.insecure,
                        [this] { return metric_families(sender_.statistics(false)); });
     }
     if (!options_.control.empty()) {
       try {
-        control_server_.emplace("--control", options_.control,
+        control_server_.emplace("--control", options_.control, options_.agent.access,
                                 std::vector<grpc::Service*>{&service_});
-      } catch (const control::ListenError& error) {
+      } catch (const control::AddressError& error) {
         throw ConfigError(error.what());
       }
     }
@@ -310,6 +319,12 @@ int run_sender(const SenderOptions& options) {
       static_cast<std::uint32_t>(needs.ip_bytes + wire::kEthernetBytes + dpdk::kVlanBytes);
   settings.ramp = options.ramp;
   Sender sender(settings, sender_ports);
+  if (options.sandbox) {
+    // Threads become real-time ones when they start, pages are locked for devices, and drivers set
+    // up their interfaces again when they end. Files and sockets may be in other users' folders.
+    drop_capabilities(std::array{CAP_DAC_OVERRIDE, CAP_NET_ADMIN, CAP_IPC_LOCK, CAP_SYS_NICE});
+    confine();
+  }
   Sending sending(options, sessions, std::move(requests), needs.ip_bytes, ports, loop, telemetry,
                   sender);
   return agent::run_agent(life, v1::ROLE_SENDER, loop, telemetry, sending);

@@ -22,7 +22,8 @@ grpc::Status invalid(const ConfigError& error) {
 }
 
 // The numbers of the running sessions: "1, 4 to 100".
-std::string numbers_of(const std::map<std::uint32_t, v1::SessionSpec>& running) {
+template <class Running>
+std::string numbers_of(const std::map<std::uint32_t, Running>& running) {
   std::vector<std::string> ranges;
   for (auto first = running.begin(); first != running.end();) {
     auto last = first;
@@ -55,15 +56,24 @@ std::vector<v1::SessionSpec> single(const v1::SessionSpec& spec) {
 }  // namespace
 
 SessionService::SessionService(Sender& sender, const v1::SessionList& running,
-                               std::uint32_t largest_packet)
-    : sender_(sender), largest_packet_(largest_packet) {
+                               std::uint32_t largest_packet, InputFiles files)
+    : sender_(sender), largest_packet_(largest_packet), files_(std::move(files)) {
   for (const v1::SessionSpec& spec : running.sessions()) {
-    for (v1::SessionSpec& one : single(spec)) running_.emplace(one.session(), std::move(one));
+    for (const v1::SessionSpec& one : single(spec)) running_.insert({one.session(), {one, false}});
   }
 }
 
-std::vector<SessionRequest> SessionService::checked(const v1::SessionSpec& spec) const {
+std::vector<SessionRequest> SessionService::checked(const v1::SessionSpec& spec,
+                                                    bool is_callers) const {
   std::vector<SessionRequest> requests = requests_of(spec);
+  if (is_callers && !spec.input().empty()) {
+    if (files_.none) {
+      throw ConfigError(fmt::format(
+          "input {}: callers over TCP may name no file; valid: a sender with --input-root",
+          spec.input()));
+    }
+    for (SessionRequest& request : requests) request.input_root = files_.root;
+  }
   const std::uint32_t size = requests.front().config.packet_size;
   if (size > largest_packet_) {
     throw ConfigError(
@@ -88,7 +98,7 @@ grpc::Status SessionService::StartSessions(grpc::ServerContext*,
     std::vector<v1::SessionSpec> specs;
     for (const v1::SessionSpec& spec : request->sessions()) {
       // First, because it checks the spec, and with it the count.
-      for (SessionRequest& one : checked(spec)) requests.push_back(std::move(one));
+      for (SessionRequest& one : checked(spec, true)) requests.push_back(std::move(one));
       if (requests.size() > kMostSessions) {
         throw ConfigError(fmt::format("sessions: more than {} in one call", kMostSessions));
       }
@@ -101,7 +111,7 @@ grpc::Status SessionService::StartSessions(grpc::ServerContext*,
       }
     }
     sender_.start_sessions(requests);
-    for (v1::SessionSpec& one : specs) running_.emplace(one.session(), std::move(one));
+    for (const v1::SessionSpec& one : specs) running_.insert({one.session(), {one, true}});
   } catch (const ConfigError& error) {
     return invalid(error);
   }
@@ -114,23 +124,24 @@ grpc::Status SessionService::ChangeSession(grpc::ServerContext*,
   const std::lock_guard lock(mutex_);
   const auto found = running_.find(request->session());
   if (found == running_.end()) return not_found(request->session());
-  v1::SessionSpec changed = found->second;
+  const bool is_callers = found->second.is_callers;
+  v1::SessionSpec changed = found->second.spec;
   for (const auto& [name, value] : request->parameters()) {
     (*changed.mutable_parameters())[name] = value;
   }
   if (request->has_top_rank()) changed.set_top_rank(request->top_rank());
   try {
-    const std::vector<SessionRequest> requests = checked(changed);
+    const std::vector<SessionRequest> requests = checked(changed, is_callers);
     if (!request->parameters().empty()) {
       // Try to make the new session, so that an error comes before the running one is stopped.
       const Session trial(requests.front(), 0, Time::zero());
       sender_.stop_session(static_cast<std::uint16_t>(request->session()));
       running_.erase(found);
       sender_.start_sessions(requests);
-      running_.emplace(request->session(), std::move(changed));
+      running_.insert({request->session(), {changed, is_callers}});
     } else if (request->has_top_rank()) {
       sender_.set_membership(static_cast<std::uint16_t>(request->session()), request->top_rank());
-      found->second = std::move(changed);
+      found->second.spec = std::move(changed);
     }
   } catch (const ConfigError& error) {
     return invalid(error);
@@ -157,9 +168,9 @@ grpc::Status SessionService::ListSessions(grpc::ServerContext*, const v1::ListSe
                                           v1::ListSessionsResponse* response) {
   const std::lock_guard lock(mutex_);
   std::map<std::uint32_t, v1::SessionState*> states;
-  for (const auto& [number, spec] : running_) {
+  for (const auto& [number, one] : running_) {
     v1::SessionState* const state = response->add_sessions();
-    *state->mutable_session() = spec;
+    *state->mutable_session() = one.spec;
     states.emplace(number, state);
   }
   const Statistics statistics = sender_.statistics(true);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "dataplane/sender/sender.h"
@@ -11,11 +12,18 @@
 
 namespace tiercast::sender {
 
+// Which files a caller may name as a session's input.
+struct InputFiles {
+  bool none = false;
+  std::string root;  // only those below this folder; "": any that the sender can read
+};
+
 class SessionService final : public v1::Sender::Service {
  public:
-  // `running`: the sessions that the sender was started with. `largest_packet`: IP bytes that fit
-  // into its buffers. The sender must outlive the object.
-  SessionService(Sender& sender, const v1::SessionList& running, std::uint32_t largest_packet);
+  // `running`: the sessions that the sender was started with, whose files are its user's choice.
+  // `largest_packet`: IP bytes that fit into its buffers. The sender must outlive the object.
+  SessionService(Sender& sender, const v1::SessionList& running, std::uint32_t largest_packet,
+                 InputFiles files);
 
   grpc::Status StartSessions(grpc::ServerContext* context, const v1::StartSessionsRequest* request,
                              v1::StartSessionsResponse* response) override;
@@ -27,14 +35,21 @@ class SessionService final : public v1::Sender::Service {
                             v1::ListSessionsResponse* response) override;
 
  private:
-  // Throws ConfigError also if the packets would be too large.
-  std::vector<SessionRequest> checked(const v1::SessionSpec& spec) const;
+  struct Running {
+    v1::SessionSpec spec;  // with count = 1
+    bool is_callers;       // started by a call
+  };
+
+  // Throws ConfigError also if the packets would be too large, or a caller names a file that it may
+  // not name.
+  std::vector<SessionRequest> checked(const v1::SessionSpec& spec, bool is_callers) const;
   grpc::Status not_found(std::uint32_t session) const;  // the message lists the running sessions
 
   Sender& sender_;
   const std::uint32_t largest_packet_;
+  const InputFiles files_;
   std::mutex mutex_;  // guards the members below, and keeps calls in order
-  std::map<std::uint32_t, v1::SessionSpec> running_;  // each with count = 1
+  std::map<std::uint32_t, Running> running_;
 };
 
 }  // namespace tiercast::sender

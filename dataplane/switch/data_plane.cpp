@@ -337,9 +337,9 @@ std::unique_ptr<engine::Switch> DataPlane::make_switch(
 
 void DataPlane::start_native(const std::shared_ptr<const engine::Program>& program) {
   build_.reset();
-  if (native_ == NativeMode::kWait) return use_native(native::obtain(*program));
+  if (native_ == NativeMode::kWait) return use_native(native::obtain(*program, {}, builder_));
   if (native_ == NativeMode::kOff) return;
-  build_.emplace(program, [this] { workers_[0]->loop->wake(*workers_[0]); });
+  build_.emplace(program, [this] { workers_[0]->loop->wake(*workers_[0]); }, builder_);
 }
 
 void DataPlane::use_native(const native::Code& code) {

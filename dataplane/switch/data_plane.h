@@ -106,8 +106,12 @@ class DataPlane : private engine::Output {
   // To be called before start().
   void set_handlers(Handlers handlers);
 
-  // To be called before a program is set. Without it programs are interpreted.
-  void set_native(NativeMode mode) { native_ = mode; }
+  // To be called before a program is set. Without it programs are interpreted. `builder`, if any,
+  // compiles, and must outlive this object.
+  void set_native(NativeMode mode, const native::Builder* builder = nullptr) {
+    native_ = mode;
+    builder_ = builder;
+  }
 
   // To be called before start() and before a program is set. The sink must outlive this object.
   void set_trace(engine::TraceSink* sink) { trace_file_ = sink; }
@@ -230,6 +234,7 @@ class DataPlane : private engine::Output {
   std::vector<std::pair<Port*, std::int64_t>> departures_;  // of this turn, if polls_: when due
   std::unique_ptr<engine::Switch> pipeline_;
   NativeMode native_ = NativeMode::kOff;
+  const native::Builder* builder_ = nullptr;
   engine::TraceSink* trace_file_ = nullptr;
   std::optional<trace::HopTrace> hops_;
   Handlers handlers_;

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/quantity.h"
+#include "base/sandbox.h"
 #include "dataplane/engine/queues/priority_queues.h"
 #include "dataplane/engine/queues/red.h"
 #include "dataplane/switch/port/frame_port.h"
@@ -40,7 +41,8 @@ const char* const kExamples = R"(Examples:
   Ports on AF_XDP sockets, which take less time for a frame, at interfaces with one queue:
     tiercast-switch --device-id 1 --port 1=xdp:eth0 --port 2=xdp:eth1 --grpc 127.0.0.1:9559
   Without a program, which the controller then sends (SetForwardingPipelineConfig):
-    tiercast-switch --device-id 1 --port 1=eth0 --port 2=eth1 --grpc 127.0.0.1:9559
+    tiercast-switch --device-id 1 --port 1=eth0 --port 2=eth1 --grpc 192.0.2.7:9559 \
+      --tls /etc/tiercast/keys
   Two switches in one process, each in its own thread, that run the same program:
     tiercast-switch --json tiercast.json --p4info tiercast.p4info.txtpb \
       --switch --device-id 1 --port 1=s1-eth1 --port 2=s1-eth2 --grpc unix:/run/s1.sock \
@@ -52,7 +54,7 @@ const char* const kExamples = R"(Examples:
   A program of one's own as fast as it gets from the first packet on; compiled objects are kept in
   $TIERCAST_CACHE, $XDG_CACHE_HOME/tiercast or ~/.cache/tiercast:
     tiercast-switch --native wait --device-id 1 --json router.json --p4info router.p4info.txtpb \
-      --port 1=eth0 --port 2=eth1 --grpc 127.0.0.1:9559
+      --port 1=eth0 --port 2=eth1 --grpc unix:/run/router.sock
 
 Exit status: 0 ended by SIGINT or SIGTERM, 2 a wrong argument.
 )";
@@ -342,6 +344,10 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
       ->allow_extra_args(false);
   app.add_option("--grpc", options.grpc_address,
                  "Serve P4Runtime and tiercast.v1 here: unix:/path or host:port");
+  app.add_option("--tls", options.access.tls, control::kTlsHelp)
+      ->check(CLI::ExistingDirectory)
+      ->type_name("FOLDER");
+  app.add_flag("--insecure", options.access.insecure, control::kInsecureHelp);
   app.add_option("--cpu-port", options.cpu_port, "Port number of packet-in and packet-out")
       ->check(CLI::Range(1u, kMaxPort))
       ->capture_default_str();
@@ -362,6 +368,8 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
          "wait: take no packet before")
       ->check(CLI::IsMember({"off", "auto", "wait"}))
       ->capture_default_str();
+  bool no_sandbox = false;
+  app.add_flag("--no-sandbox", no_sandbox, kNoSandboxHelp);
   std::string sample, filter;
   CLI::Option* const trace =
       app.add_option("--trace", options.trace_path,
@@ -384,6 +392,7 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
       options.ports.push_back(parse_port(text, options.cpu_port));
     check_ports(options.ports);
     options.native = modes.at(native);
+    options.sandbox = !no_sandbox;
     if (options.workers > options.ports.size())
       throw OptionError(fmt::format("--workers {}: at most one for each of {} ports",
                                     options.workers, options.ports.size()));

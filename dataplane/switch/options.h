@@ -10,6 +10,7 @@
 
 #include "dataplane/engine/api/switch.h"
 #include "dataplane/switch/trace_file.h"
+#include "proto/access.h"
 
 namespace tiercast::vswitch {
 
@@ -38,6 +39,7 @@ struct Options {
   std::optional<std::uint64_t> seed;  // of random numbers; nothing: the device id
   std::vector<PortOption> ports;
   std::string grpc_address;      // "unix:/path" or "host:port"; empty: no control plane
+  control::Access access;        // at grpc_address
   std::uint32_t cpu_port = 510;  // 1..510
   std::string depth_register;    // engine::SwitchOptions::depth_register
   unsigned workers = 1;          // number of threads; at most one per port
@@ -45,6 +47,7 @@ struct Options {
   std::string trace_path;          // JSON lines; "-": standard output; empty: no trace
   std::uint64_t trace_one_in = 1;  // trace one in this many of the frames that trace_filter selects
   TraceFilter trace_filter;
+  bool sandbox = true;             // gives up rights once the sockets are open
   std::string log_level = "info";  // trace, debug, info, warning, error, off
 };
 

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/text_format.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <fstream>
 #include <initializer_list>
 #include <iterator>
@@ -17,6 +19,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/privileges.h"
+#include "base/sandbox.h"
+#include "dataplane/native/builder.h"
 #include "dataplane/switch/data_plane.h"
 #include "dataplane/switch/lab_service.h"
 #include "dataplane/switch/options.h"
@@ -121,26 +126,27 @@ void set_up_log(const Options& options) {
 // One switch of the process: its ports, program, thread and address.
 class LogicalSwitch {
  public:
-  LogicalSwitch(const Options& options, const Linked* linked)
+  // Opens its ports. `builder` compiles its programs if there is one, and must outlive the object.
+  LogicalSwitch(const Options& options, const Linked* linked, const native::Builder* builder)
       : options_(options),
         data_plane_(options.ports, options.cpu_port, options.workers,
                     options.seed.value_or(options.device_id), options.depth_register, linked),
         p4runtime_(options.device_id, data_plane_),
         lab_(data_plane_) {
-    data_plane_.set_native(options.native);
+    data_plane_.set_native(options.native, builder);
     if (!options.trace_path.empty()) {
       trace_.emplace(options.trace_path, options.trace_one_in, options.trace_filter);
       data_plane_.set_trace(&*trace_);
     }
-    load_program(options, data_plane_, p4runtime_);
   }
 
+  void load() { load_program(options_, data_plane_, p4runtime_); }
   void start() { data_plane_.start(); }
 
   // To be called once all switches have started: a call waits for the thread of linked switches.
   void serve() {
     if (!options_.grpc_address.empty())
-      server_.emplace("--grpc", options_.grpc_address,
+      server_.emplace("--grpc", options_.grpc_address, options_.access,
                       std::vector<grpc::Service*>{&p4runtime_, &lab_});
     spdlog::info("device {}: {} ports, {}{}", options_.device_id, options_.ports.size(),
                  options_.json_path.empty() ? "no program yet" : "program " + options_.json_path,
@@ -191,7 +197,24 @@ std::map<std::string, std::shared_ptr<Loop>> shared_loops(const std::vector<Opti
   return loops;
 }
 
+// Once the ports are open, packet sockets need no capability. DPDK's drivers set up their
+// interfaces again when they end. Sockets and keys may be in other users' folders.
+void give_up_capabilities(const std::vector<Options>& all) {
+  std::vector<int> kept = {CAP_DAC_OVERRIDE};
+  for (const Options& options : all)
+    for (const PortOption& port : options.ports)
+      if (port.interface.starts_with(kDevicePrefix)) kept.push_back(CAP_NET_ADMIN);
+  drop_capabilities(kept);
+}
+
 int run(const std::vector<Options>& all, const sigset_t& ending) {
+  const bool sandbox = all.front().sandbox;
+  const bool compiles = std::any_of(all.begin(), all.end(), [](const Options& options) {
+    return options.native != NativeMode::kOff;
+  });
+  // Before the sandbox, in which no compiler can be started; and first, since it ends last.
+  std::optional<native::Builder> builder;
+  if (sandbox && compiles) builder.emplace();
   std::vector<std::unique_ptr<LogicalSwitch>> switches;
   Links links;
   const auto loops = shared_loops(all);
@@ -199,10 +222,15 @@ int run(const std::vector<Options>& all, const sigset_t& ending) {
     const auto loop = loops.find(options.name);
     std::optional<Linked> linked;
     if (loop != loops.end()) linked.emplace(Linked{options.name, links, loop->second});
-    switches.push_back(std::make_unique<LogicalSwitch>(options, linked ? &*linked : nullptr));
+    switches.push_back(std::make_unique<LogicalSwitch>(options, linked ? &*linked : nullptr,
+                                                       builder ? &*builder : nullptr));
   }
+  // Before there are other threads, which would keep their own capabilities.
+  if (sandbox) give_up_capabilities(all);
+  for (const auto& one : switches) one->load();
   for (const auto& one : switches) one->start();
   for (const auto& one : switches) one->serve();
+  if (sandbox) confine();
   int signal = 0;
   sigwait(&ending, &signal);
   spdlog::info("ended by {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
@@ -214,6 +242,8 @@ int run(const std::vector<Options>& all, const sigset_t& ending) {
 }  // namespace
 
 int switch_main(int argc, const char* const* argv) {
+  if (argc == 2 && std::string_view(argv[1]) == native::kBuilderOption)
+    return native::builder_main();
   std::vector<Options> switches;
   switch (parse_switches(argc, argv, switches)) {
     case ParseOutcome::kExitOk: return 0;

@@ -2,15 +2,16 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiercast_controller.p4runtime.program import Program
 
 from ..controller.chain import Network, running_network
 from ..controller.conftest import COMPILED
-from . import in_namespaces, on_a_link, virtual
+from . import control, in_namespaces, on_a_link, virtual
 from .row import Row
 
 
@@ -61,4 +62,12 @@ def test_what_no_switch_checks_is_found_at_the_ends(attack: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, for network namespaces")
     row = on_a_link.attacked(getattr(on_a_link, attack))
+    assert row.met, row
+
+
+@pytest.mark.parametrize("attack", control.ATTACKS)
+def test_control_is_for_who_has_a_key_and_within_its_role(
+    tmp_path: Path, program: Program, attack: Callable[[Path, Program], Coroutine[Any, Any, Row]]
+) -> None:
+    row = asyncio.run(attack(tmp_path, program))
     assert row.met, row

@@ -9,9 +9,11 @@ from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller.agents.lab import LabService
 from tiercast_controller.agents.records import RECEIVERS
 from tiercast_controller.base.errors import AgentError, ConfigurationError
+from tiercast_controller.base.tls import Access, KeyRole, Tls
 from tiercast_controller.network.topology import Member, Session
 
 from ..patience import PATIENCE_S
+from ..tcp_switch import free_port
 
 SENDER, RECEIVER = lab_pb2.ROLE_SENDER, lab_pb2.ROLE_RECEIVER
 
@@ -24,8 +26,12 @@ def fields(kind: str, value: float) -> list[lab_pb2.Field]:
 class AgentStream:
     """The agent's end of a stream."""
 
-    def __init__(self, address: str):
-        self._channel = grpc.aio.insecure_channel(address)
+    def __init__(self, address: str, tls: Tls | None = None):
+        self._channel = (
+            grpc.aio.insecure_channel(address)
+            if tls is None
+            else grpc.aio.secure_channel(address, tls.credentials(), tls.channel_options)
+        )
         self.call = lab_pb2_grpc.LabStub(self._channel).Attach(wait_for_ready=True)
 
     async def hello(
@@ -79,8 +85,8 @@ class Bench:
     async def _on_records(self, agent, records) -> None:
         self.received.append((agent.name, records))
 
-    def agent(self) -> AgentStream:
-        self.agents.append(AgentStream(self.address))
+    def agent(self, tls: Tls | None = None) -> AgentStream:
+        self.agents.append(AgentStream(self.address, tls))
         return self.agents[-1]
 
 
@@ -281,3 +287,34 @@ async def test_an_address_that_cannot_be_used(bench) -> None:
         await LabService([], 0, bench._on_records, lambda *_: None, lambda _: -1).serve(
             "unix:/nowhere/lab.sock"
         )
+
+
+async def test_over_tcp_only_agents_may_report(tmp_path, keys) -> None:
+    bench = Bench(tmp_path)
+    bench.address = f"127.0.0.1:{free_port()}"
+    await bench.service.serve(bench.address, Access(tls=keys))
+    try:
+        own = await bench.agent(Tls.of_folder(keys, KeyRole.AGENT, KeyRole.CONTROLLER)).hello()
+        assert (await own.next())[0] == "welcome"
+        for role in (KeyRole.OBSERVER, KeyRole.CONTROLLER):
+            other = bench.agent(Tls.of_folder(keys, role, KeyRole.CONTROLLER))
+            code, text = await other.refusal()
+            assert code is grpc.StatusCode.PERMISSION_DENIED
+            assert "role agent is needed" in text
+        assert bench.service.agents.keys() == {"h15"}
+    finally:
+        for agent in bench.agents:
+            await agent.close()
+        await bench.service.close()
+
+
+async def test_tcp_without_tls_is_refused_unless_the_user_says_so(tmp_path) -> None:
+    bench = Bench(tmp_path)
+    bench.address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(ConfigurationError, match="TCP without TLS; valid: --tls FOLDER"):
+        await bench.service.serve(bench.address)
+    await bench.service.serve(bench.address, Access(insecure=True))
+    agent = await bench.agent().hello()
+    assert (await agent.next())[0] == "welcome"
+    await agent.close()
+    await bench.service.close()

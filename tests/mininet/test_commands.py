@@ -255,8 +255,8 @@ PRINTS = {
     "export": "RUN --csv --to DIR",
     "sessions list": "--sender SENDER",
 }
-# A prompt, a server, and what prints nothing.
-NO_JSON = {"lab", "watch", "sessions start", "sessions change", "sessions stop"}
+# A prompt, a server, and what has no results.
+NO_JSON = {"lab", "watch", "keys", "sessions start", "sessions change", "sessions stop"}
 # Those that make no run.
 QUICK = [name for name in PRINTS if not {"--jobs", "--runtime"} & set(PRINTS[name].split())]
 

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import textwrap
@@ -469,8 +470,26 @@ def test_the_command_serves_until_it_is_interrupted(known, tmp_path, number: int
         urlopen(address)
 
 
+def test_with_tls_only_who_shows_a_certificate_can_read(known, tmp_path, keys: Path) -> None:
+    process = tiercast(
+        known.name, "--listen", "0.0.0.0:0", "--tls", keys, "--results", tmp_path / "results"
+    )
+    address = process.stdout.readline().strip()
+    assert address.startswith("https://127.0.0.1:")
+    context = ssl.create_default_context(cafile=keys / "ca.pem")
+    with pytest.raises((ssl.SSLError, OSError)):
+        urlopen(address, context=context)
+    context.load_cert_chain(keys / "observer.pem", keys / "observer.key")
+    assert urlopen(address, context=context).status == 200
+    with pytest.raises(OSError):  # it speaks TLS alone
+        urlopen(address.replace("https", "http"))
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate()
+    assert (process.returncode, out) == (EXIT_INTERRUPTED, "")
+
+
 def test_the_command_warns_where_others_can_read(tmp_path) -> None:
-    process = tiercast("--listen", "0.0.0.0:0", "--results", tmp_path)
+    process = tiercast("--listen", "0.0.0.0:0", "--insecure", "--results", tmp_path)
     address = process.stdout.readline()
     assert address.startswith("http://127.0.0.1:")
     warning = process.stdout.readline()
@@ -485,7 +504,12 @@ def test_the_command_warns_where_others_can_read(tmp_path) -> None:
         (("nosuch",), "no run 'nosuch'; valid: "),
         (("--listen", "127.0.0.1:99999"), "not an address and a port; valid: such as 127.0.0.1:"),
         (("--listen", ":8173"), "not an address and a port"),
-        (("--listen", "203.0.113.9:0"), "valid: an address of this machine and a free port"),
+        (("--listen", "0.0.0.0:0"), "could read the runs; valid: --tls FOLDER"),
+        (("--tls", "."), "ca.pem: No such file or directory"),
+        (
+            ("--listen", "203.0.113.9:0", "--insecure"),
+            "valid: an address of this machine and a free port",
+        ),
     ],
 )
 def test_bad_input_to_the_command_is_refused(ended, tmp_path, arguments, said: str) -> None:

@@ -26,6 +26,7 @@ from tiercast.v1 import lab_pb2, lab_pb2_grpc, session_pb2
 
 from tiercast_controller.agents.records import Record, Reports
 from tiercast_controller.base.errors import AgentError, ConfigurationError
+from tiercast_controller.base.tls import Access, KeyRole, has_role
 from tiercast_controller.network.topology import Member, Session
 
 log = logging.getLogger(__name__)
@@ -90,13 +91,19 @@ class LabService(lab_pb2_grpc.LabServicer):
         self._started: set[int] = set()
         self._changed = asyncio.Condition()
         self._server: grpc.aio.Server | None = None
+        self._has_roles = False
 
-    async def serve(self, address: str) -> None:
+    async def serve(self, address: str, access: Access = Access()) -> None:  # noqa: B008 (frozen)
         """Listens on "unix:/path" or "host:port". Raises ConfigurationError."""
+        tls = access.at("lab", address, KeyRole.CONTROLLER)
+        self._has_roles = tls is not None
         self._server = grpc.aio.server()
         lab_pb2_grpc.add_LabServicer_to_server(self, self._server)
         try:
-            self._server.add_insecure_port(address)
+            if tls is None:
+                self._server.add_insecure_port(address)
+            else:
+                self._server.add_secure_port(address, tls.server_credentials())
         except RuntimeError as error:
             raise ConfigurationError(f"cannot listen on {address}: {error}") from None
         await self._server.start()
@@ -180,6 +187,11 @@ class LabService(lab_pb2_grpc.LabServicer):
         self, requests: AsyncIterator[lab_pb2.FromAgent], context: _Context
     ) -> None:
         messages = aiter(requests)
+        if self._has_roles and not has_role(context.auth_context(), KeyRole.AGENT):
+            log.warning("a client without a certificate of role agent was refused")
+            await context.abort(
+                grpc.StatusCode.PERMISSION_DENIED, "a certificate of role agent is needed"
+            )
         try:
             agent = self._admit(await anext(messages, None))
         except _Refused as refusal:

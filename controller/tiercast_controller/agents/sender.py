@@ -9,6 +9,7 @@ import grpc
 from tiercast.v1 import sender_pb2, sender_pb2_grpc, session_pb2
 
 from tiercast_controller.base.errors import AgentError, RefusedError
+from tiercast_controller.base.tls import Tls
 
 _MAX_MESSAGE = 64 << 20  # bytes; a list of 100,000 layers takes some megabytes
 _TIMEOUT_S = 30.0
@@ -21,14 +22,19 @@ _Response = TypeVar("_Response")
 class SenderControl:
     """Every call raises RefusedError with the sender's reason, or AgentError if nobody answers."""
 
-    def __init__(self, address: str):
-        """`address` is "unix:/path" or "host:port"."""
+    def __init__(self, address: str, tls: Tls | None = None):
+        """`address` is "unix:/path" or "host:port"; `tls` None means no TLS. Raises
+        ConfigurationError if a file of `tls` cannot be read."""
         self.address = address
-        options = [
+        options: list[tuple[str, int | str]] = [
             ("grpc.max_receive_message_length", _MAX_MESSAGE),
             ("grpc.enable_http_proxy", 0),
         ]
-        self._channel = grpc.insecure_channel(address, options)
+        self._channel = (
+            grpc.insecure_channel(address, options)
+            if tls is None
+            else grpc.secure_channel(address, tls.credentials(), [*options, *tls.channel_options])
+        )
         self._stub = sender_pb2_grpc.SenderStub(self._channel)
 
     def __enter__(self) -> SenderControl:

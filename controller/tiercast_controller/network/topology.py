@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_controller.base.strict import Strict
+from tiercast_controller.base.tls import Tls
 from tiercast_controller.network.marking import PortPolicy, PortQueue
 from tiercast_controller.network.routes import LinkDelays, Routes
-from tiercast_controller.p4runtime.tls import Tls
 
 if TYPE_CHECKING:  # only callers that use a graph wait for its import
     import networkx as nx

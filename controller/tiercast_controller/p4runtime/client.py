@@ -20,6 +20,7 @@ from p4.v1 import p4runtime_pb2_grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc, trace_pb2
 
 from tiercast_controller.base.errors import NotPrimaryError, SwitchError, UnsupportedError
+from tiercast_controller.base.tls import Tls
 from tiercast_controller.p4runtime.entities import (
     CloneSession,
     Entity,
@@ -31,7 +32,6 @@ from tiercast_controller.p4runtime.entities import (
     Update,
 )
 from tiercast_controller.p4runtime.program import Program, decode, encode
-from tiercast_controller.p4runtime.tls import Tls
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ Session::Session(const SessionRequest& request, std::uint32_t slot, Time start_a
   const Scheme& scheme = find_scheme(request.scheme);
   scheme_id_ = scheme.id;
   if (!request.input.empty()) {
-    file_.emplace(request.input);
+    file_.emplace(request.input, request.input_root);
     config_.object = file_->bytes();
   }
   driver_.emplace(scheme.make_sender(config_), Contract(scheme, config_), *this, Places(*this));

@@ -11,6 +11,7 @@
 #include "dataplane/switch/p4runtime/entities/digests.h"
 #include "dataplane/switch/p4runtime/entities/transaction.h"
 #include "dataplane/switch/p4runtime/translate/errors.h"
+#include "proto/access.h"
 
 namespace tiercast::vswitch {
 namespace {
@@ -205,7 +206,7 @@ grpc::Status P4RuntimeService::Capabilities(grpc::ServerContext*,
   });
 }
 
-grpc::Status P4RuntimeService::StreamChannel(grpc::ServerContext*,
+grpc::Status P4RuntimeService::StreamChannel(grpc::ServerContext* context,
                                              ControllerStream::Stream* stream) {
   ControllerStream out(*stream);
   StreamId id = 0;
@@ -216,7 +217,12 @@ grpc::Status P4RuntimeService::StreamChannel(grpc::ServerContext*,
   }
   const grpc::Status status = answer([&] {
     p4::v1::StreamMessageRequest request;
-    while (stream->Read(&request)) handle(id, request, out);
+    while (stream->Read(&request)) {
+      if (control::may_only_read(*context))
+        throw RequestError(grpc::PERMISSION_DENIED,
+                           "a message in the stream: a certificate of role controller is needed");
+      handle(id, request, out);
+    }
     return grpc::Status::OK;
   });
   const std::lock_guard state(state_mutex_);

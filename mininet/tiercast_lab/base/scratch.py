@@ -37,22 +37,20 @@ def orphans(remove: bool) -> list[Path]:
     """The folders of this user whose owners have ended. They are removed if `remove`."""
     found = []
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):
-            seen = path.lstat()
+        with contextlib.suppress(OSError), _locked(path) as seen:
             if seen.st_uid != os.getuid() or time.time() - seen.st_mtime < MIN_AGE_S:
                 continue
-            with _locked(path):
-                found.append(path)
-                if remove:
-                    shutil.rmtree(path, ignore_errors=True)
+            found.append(path)
+            if remove:
+                shutil.rmtree(path, ignore_errors=True)
     return sorted(found)
 
 
 def is_owned(path: Path) -> bool:
     """Whether the owner of a temporary folder is alive, or may be."""
     try:
-        with _locked(path):
-            return time.time() - path.lstat().st_mtime < MIN_AGE_S
+        with _locked(path) as seen:
+            return time.time() - seen.st_mtime < MIN_AGE_S
     except BlockingIOError:
         return True
     except OSError:  # no folder, or not of this user
@@ -60,11 +58,12 @@ def is_owned(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Holds the lock of a folder. Raises BlockingIOError if its owner has it."""
+def _locked(path: Path) -> Iterator[os.stat_result]:
+    """Holds the lock of a folder, and says what the folder is: what is at the path may be another
+    one by now. Raises BlockingIOError if its owner has it."""
     lock = os.open(path, FOLDER)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        yield os.fstat(lock)
     finally:
         os.close(lock)

@@ -37,6 +37,7 @@ from tiercast_lab.cli import lab, sessions, stored_runs
 from tiercast_lab.cli.bench import bench
 from tiercast_lab.cli.capture import Capture, CaptureBytes, CaptureSnaplen, capture_options
 from tiercast_lab.cli.clean import clean
+from tiercast_lab.cli.keys import keys
 from tiercast_lab.cli.marking import ProgramOption, marking
 from tiercast_lab.cli.output import (
     AsJson,
@@ -601,6 +602,12 @@ def doctor(
 
 
 app.command(epilog=examples("tiercast clean --dry-run", "tiercast clean"))(clean)
+app.command(
+    epilog=examples(
+        "tiercast keys lab-keys",
+        "tiercast keys lab-keys --host lab.example --host 192.0.2.7 --days 30",
+    )
+)(keys)
 stored_runs.add_to(app)
 lab.add_to(app)
 
@@ -608,6 +615,7 @@ app.command(
     epilog=examples(
         "tiercast watch",
         "tiercast watch sim-session --listen 127.0.0.1:8000",
+        "tiercast watch --listen 0.0.0.0 --tls lab-keys",
     )
 )(watch)
 

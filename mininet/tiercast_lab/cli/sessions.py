@@ -29,6 +29,17 @@ app = typer.Typer(
 Address = Annotated[
     str, typer.Option("--sender", help="The address of its --control: unix:/path or host:port.")
 ]
+TlsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls",
+        metavar="FOLDER",
+        help="Of `tiercast keys`, with the controller's files, or the observer's.",
+    ),
+]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Connect to an address on TCP without TLS.")
+]
 Number = Annotated[int, typer.Argument(min=0, max=MAX_SESSION, help="The session's number.")]
 TopRank = Annotated[
     int | None,
@@ -48,6 +59,8 @@ SENDER = "--sender unix:/run/send.sock"
 @app.command("list", epilog=examples(f"tiercast sessions list {SENDER}"))
 def list_sessions(
     sender: Address,
+    tls: TlsFolder = None,
+    insecure: Insecure = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a ListSessionsResponse of tiercast.v1 as JSON.")
     ] = False,
@@ -60,7 +73,7 @@ def list_sessions(
     table = Table(box=None, header_style="bold")
     for name in ("session", "scheme", "layers", "sending", "rate", "sent", "dropped"):
         table.add_column(name, justify="left" if name == "scheme" else "right")
-    with _connect(sender) as control:
+    with _connect(sender, tls, insecure) as control:
         found = control.list_sessions()
     if as_json:
         print_json(
@@ -109,6 +122,8 @@ def start(
     seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, help="Seed of random numbers.")] = 1,
     top_rank: TopRank = None,
     settings: Settings = None,
+    tls: TlsFolder = None,
+    insecure: Insecure = False,
 ) -> None:
     """Start a session, or those of a file, beside the running ones."""
     from tiercast.v1 import session_pb2
@@ -130,36 +145,47 @@ def start(
         if top_rank is not None:
             spec.top_rank = top_rank
         specs = [spec]
-    with _connect(sender) as control:
+    with _connect(sender, tls, insecure) as control:
         control.start(specs)
 
 
 @app.command(epilog=examples(f"tiercast sessions change {SENDER} 7 --top-rank 2"))
 def change(
-    sender: Address, session: Number, top_rank: TopRank = None, settings: Settings = None
+    sender: Address,
+    session: Number,
+    top_rank: TopRank = None,
+    settings: Settings = None,
+    tls: TlsFolder = None,
+    insecure: Insecure = False,
 ) -> None:
     """Change a session's top rank or parameters; --set restarts its congestion control."""
     if top_rank is None and not settings:
         raise InputError("sessions change: nothing to change; give --top-rank or --set")
-    with _connect(sender) as control:
+    with _connect(sender, tls, insecure) as control:
         control.change(session, top_rank, _parameters(settings))
 
 
 @app.command(epilog=examples(f"tiercast sessions stop {SENDER} 7"))
-def stop(sender: Address, session: Number) -> None:
+def stop(
+    sender: Address, session: Number, tls: TlsFolder = None, insecure: Insecure = False
+) -> None:
     """Stop a session; the others go on."""
-    with _connect(sender) as control:
+    with _connect(sender, tls, insecure) as control:
         control.stop(session)
 
 
 @contextmanager
-def _connect(address: str) -> Iterator[SenderControl]:
+def _connect(address: str, tls: Path | None, insecure: bool) -> Iterator[SenderControl]:
     """Connects to the sender. Its errors become errors of the command line."""
     from tiercast_controller.agents.sender import SenderControl
     from tiercast_controller.base.errors import AgentError, RefusedError
+    from tiercast_controller.base.tls import Access, KeyRole, key_file
 
+    reads_alone = tls is not None and not (tls / key_file(KeyRole.CONTROLLER)).exists()
+    role = KeyRole.OBSERVER if reads_alone else KeyRole.CONTROLLER
+    files = Access(tls, insecure).at("--sender", address, role, KeyRole.AGENT)
     try:
-        with SenderControl(address) as control:
+        with SenderControl(address, files) as control:
             yield control
     except RefusedError as error:
         raise InputError(str(error)) from None

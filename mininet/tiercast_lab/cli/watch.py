@@ -32,6 +32,20 @@ def watch(
             help="Where to listen: loopback, unless others are to read the runs, too.",
         ),
     ] = DEFAULT,
+    tls: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Of `tiercast keys`, with the controller's files: HTTPS, for browsers that show a "
+            "certificate of any role.",
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure", help="Beyond loopback without TLS: everyone who reaches it can read."
+        ),
+    ] = False,
     results: Annotated[Path, typer.Option(help="Where runs are stored.")] = binaries.RESULTS,
 ) -> None:
     """Show runs on a web page: those under way as they go on, stored ones at any time of theirs.
@@ -40,6 +54,8 @@ def watch(
     flows, and says of each receiver why its rate is what it is. It reads only what runs store, and
     ends with Ctrl-C (exit status 130).
     """
+    from tiercast_controller.base.tls import KeyRole, Tls
+
     from tiercast_lab.base.interrupt import Interrupt
     from tiercast_lab.watch import server
     from tiercast_lab.watch.store import RunStore
@@ -50,20 +66,27 @@ def watch(
         folder, name = directory.parent, RunStore(directory.parent).directory(directory.name).name
     os.nice(NICENESS)
     address, port = _address(listen)
+    files = None if tls is None else Tls.of_folder(tls, KeyRole.CONTROLLER)
+    if files is None and not insecure and not server.is_loopback(address):
+        raise InputError(
+            f"--listen {listen}: everyone who reaches this address could read the runs; valid: "
+            "--tls FOLDER (`tiercast keys FOLDER` makes one), --insecure, or an address of the "
+            "loopback device"
+        )
     with server.listening(address, port) as place:
         at = place.getsockname()[1]
         host = f"[{address}]" if ":" in address else address
         # Whoever opens the page on this machine needs an address that a browser can open.
         shown = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
         path = "" if name is None else f"runs/{name}"
-        print(f"http://{shown}:{at}/{path}", flush=True)
-        if not server.is_loopback(address):
+        print(f"{'http' if files is None else 'https'}://{shown}:{at}/{path}", flush=True)
+        if files is None and not server.is_loopback(address):
             print(
                 f"warning: everyone who reaches {host}:{at} can read the runs in {folder}: there "
                 "is no authentication (nor can anything be changed)",
                 flush=True,
             )
-        served = server.server_of(server.application(folder, server.hosts_of(host)))
+        served = server.server_of(server.application(folder, server.hosts_of(host)), files)
 
         def end() -> None:
             served.should_exit = True

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface
 
 from tiercast_controller.base.errors import ConfigurationError
+from tiercast_controller.base.tls import Tls
 from tiercast_controller.network import topology as control
 from tiercast_controller.network.marking import PriorityMarking
 from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.p4runtime.roles import Roles
-from tiercast_controller.p4runtime.tls import Tls
 
 from tiercast_lab.base.errors import InputError, listed
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment

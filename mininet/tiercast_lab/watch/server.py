@@ -19,6 +19,7 @@ import json
 import logging
 import math
 import socket
+import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -32,6 +33,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from tiercast_controller.base.tls import Tls
 
 from tiercast_lab.base.errors import InputError, LabError, among
 from tiercast_lab.results.explain.receiver import as_data
@@ -313,7 +315,16 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def server_of(app: Starlette) -> Server:
+def server_of(app: Starlette, tls: Tls | None = None) -> Server:
+    """With `tls`, only to clients with a certificate of its authority, whatever their role."""
+    secure: dict[str, Any] = {}
+    if tls is not None:
+        secure = {
+            "ssl_certfile": tls.certificate,
+            "ssl_keyfile": tls.key,
+            "ssl_ca_certs": tls.ca and str(tls.ca),
+            "ssl_cert_reqs": ssl.CERT_REQUIRED,
+        }
     return Server(
         uvicorn.Config(
             app,
@@ -322,5 +333,6 @@ def server_of(app: Starlette) -> Server:
             lifespan="off",
             server_header=False,
             timeout_graceful_shutdown=0,
+            **secure,
         )
     )

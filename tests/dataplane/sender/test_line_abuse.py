@@ -158,12 +158,12 @@ def test_http_clients_that_are_slow_partial_or_a_thousand(tmp_path: Path) -> Non
                 wait_until(lambda: sends(client, request), "the connection")
                 return client
 
-            # Both threads are blocked: by a client that never ends its request, and by one that
-            # never reads.
-            connect(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
+            # Clients that never end their requests, and one that never reads. They do not use up
+            # the threads, so another is answered while all of them are still connected.
+            slow = [connect(b"GET /metrics HTTP/1.1\r\nHost: x\r\n") for _ in range(200)]
             connect(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 2000)
-            # Another client is still answered, after those two have used up their time.
             assert "tiercast_sender_sent_packets_total" in get(port)
+            assert len(slow) == 200
         with ExitStack() as held:
             for _ in range(1000):
                 client = held.enter_context(socket.socket())

@@ -90,7 +90,7 @@ def test_a_tcp_port_in_use(fails, network, tools):
         listener.listen()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         said = f"--grpc {address}: cannot listen: Address already in use"
-        assert said in fails(*PORT, "--grpc", address)
+        assert said in fails(*PORT, "--insecure", "--grpc", address)
 
 
 def test_a_missing_directory(fails):
@@ -100,7 +100,7 @@ def test_a_missing_directory(fails):
 
 def test_an_address_of_another_machine(fails):
     said = "--grpc 192.0.2.1:9559: cannot listen: Cannot assign requested address"
-    assert said in fails(*PORT, "--grpc", "192.0.2.1:9559")
+    assert said in fails(*PORT, "--insecure", "--grpc", "192.0.2.1:9559")
 
 
 def test_a_dead_switchs_socket_is_replaced(start, tmp_path):

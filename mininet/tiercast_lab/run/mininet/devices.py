@@ -8,6 +8,7 @@ A file says which switches of an experiment's network they are, and how they are
         device_id: 1                          # P4Runtime's
         role: lab                             # P4Runtime's; by default the one with all access
         tls: {ca: ca.pem, certificate: lab.pem, key: lab.key, server_name: s0.example}
+        # or tls: FOLDER, of `tiercast keys`
         idle_us: 0                            # a wait up to this time counts as none
         ports:                                # by neighbour in the experiment
           h0: {port: 132, interface: enp3s0}  # the device's port, and what is cabled to it here
@@ -32,8 +33,8 @@ from typing import Annotated
 from pydantic import Field
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.strict import Strict
+from tiercast_controller.base.tls import KeyRole, Tls
 from tiercast_controller.network.topology import MAX_PORT
-from tiercast_controller.p4runtime.tls import Tls
 
 from tiercast_lab.base.errors import InputError, among, listed
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
@@ -63,7 +64,7 @@ class _Device(Strict):
     address: str | None = None
     device_id: Annotated[int, Field(ge=1, lt=1 << 64)] = 1
     role: str = ""
-    tls: _Tls | None = None
+    tls: _Tls | str | None = None  # a folder of `tiercast keys`
     idle_us: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     ports: dict[str, _Port]
 
@@ -135,12 +136,15 @@ class DevicesFile:
     def _tls(self, path: tuple[str, ...], one: _Device) -> Tls | None:
         if one.tls is None:
             return None
-        files = {
-            key: None if name is None else self.folder / name
-            for key, name in one.tls.model_dump(exclude={"server_name"}).items()
-        }
-        tls = Tls(**files, server_name=one.tls.server_name)
         try:
+            if isinstance(one.tls, str):
+                folder = self.folder / one.tls
+                return Tls.of_folder(folder, KeyRole.CONTROLLER, KeyRole.AGENT)
+            files = {
+                key: None if name is None else self.folder / name
+                for key, name in one.tls.model_dump(exclude={"server_name"}).items()
+            }
+            tls = Tls(**files, server_name=one.tls.server_name)
             tls.credentials()
         except ConfigurationError as error:
             raise self.source.error((*path, "tls"), str(error).removeprefix("tls: ")) from None

@@ -106,14 +106,26 @@ TEST(SenderMetrics, WrongAddressesAreNamed) {
   for (const char* address : {"", "9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0",
                               "127.0.0.1:70000", "127.0.0.1:94x", "1.2.3.4:80,5.6.7.8:80"}) {
     try {
-      MetricsServer server(address, [] { return metric_families(Statistics()); });
+      MetricsServer server(address, true, [] { return metric_families(Statistics()); });
       FAIL() << address;
     } catch (const ConfigError& error) {
       EXPECT_THAT(error.what(), HasSubstr("--metrics")) << address;
     }
   }
-  EXPECT_THROW(MetricsServer("203.0.113.1:9464", [] { return metric_families(Statistics()); }),
-               ConfigError);
+  EXPECT_THROW(
+      MetricsServer("203.0.113.1:9464", true, [] { return metric_families(Statistics()); }),
+      ConfigError);
+}
+
+TEST(SenderMetrics, OnlyThisMachineReadsThemUnlessToldOtherwise) {
+  for (const char* address : {"0.0.0.0:9464", "192.0.2.1:9464", "[::]:9464"}) {
+    try {
+      MetricsServer server(address, false, [] { return metric_families(Statistics()); });
+      FAIL() << address;
+    } catch (const ConfigError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("--insecure")) << address;
+    }
+  }
 }
 
 TEST(SenderSummary, NamesWantedSentLostAndLate) {

@@ -1,0 +1,58 @@
+"""tiercast-switch on a port of the loopback device, with two switches that are linked to each other
+and to nothing else: it needs neither interfaces nor root."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .patience import wait_until
+
+ROOT = Path(__file__).resolve().parents[1]
+BINARY = Path(os.environ.get("TIERCAST_SWITCH", ROOT / "build/dataplane/switch/tiercast-switch"))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def command(address: str, folder: Path, *options: str) -> list[str]:
+    """The first switch, device 1, listens at `address`; `options` are for both."""
+    return [
+        str(BINARY), *options, "--log-level", "warning",
+        "--switch", "--name", "a", "--device-id", "1", "--port", "1=link:b.1", "--grpc", address,
+        "--switch", "--name", "b", "--device-id", "2", "--port", "1=link:a.1",
+        "--grpc", f"unix:{folder}/b.sock",
+    ]  # fmt: skip
+
+
+def listens(address: str) -> bool:
+    """Whether somebody does at "unix:/path" or "host:port"."""
+    host, _, port = address.rpartition(":")
+    is_unix = host == "unix"
+    with socket.socket(socket.AF_UNIX if is_unix else socket.AF_INET) as probe:
+        try:
+            probe.connect(port if is_unix else (host, int(port)))
+        except OSError:
+            return False
+    return True
+
+
+@contextmanager
+def running_switch(folder: Path, *options: str) -> Iterator[str]:
+    """The address that it listens at."""
+    address = f"127.0.0.1:{free_port()}"
+    process = subprocess.Popen(command(address, folder, *options))
+    try:
+        wait_until(lambda: listens(address) or process.poll() is not None, "it listens")
+        assert process.poll() is None, "the switch ended"
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
