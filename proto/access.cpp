@@ -21,7 +21,7 @@ namespace tiercast::control {
 namespace {
 
 // A role is a DNS name in the certificate, so that gRPC itself checks that of a server
-// (controller/tiercast_controller/base/keys.py writes and reads the same).
+// (controller/tiercast_controller/base/tls.py writes and reads the same).
 constexpr const char* kController = "controller.tiercast.internal";
 constexpr const char* kObserver = "observer.tiercast.internal";
 

@@ -39,7 +39,7 @@ const char* const kExamples = R"(Examples:
       --port 1=s1-eth1 --port 2=s1-eth2,rate=6Mbit/s,queue=50p,delay=5ms,overhead=-14B \
       --grpc unix:/run/s1.sock
   Ports on AF_XDP sockets, which take less time for a frame, at interfaces with one queue:
-    tiercast-switch --device-id 1 --port 1=xdp:eth0 --port 2=xdp:eth1 --grpc 127.0.0.1:9559
+    tiercast-switch --device-id 1 --port 1=xdp:eth0 --port 2=xdp:eth1 --grpc unix:/run/s1.sock
   Without a program, which the controller then sends (SetForwardingPipelineConfig):
     tiercast-switch --device-id 1 --port 1=eth0 --port 2=eth1 --grpc 192.0.2.7:9559 \
       --tls /etc/tiercast/keys
