@@ -436,16 +436,7 @@ def from_memory(results: dict[str, Any], _options: argparse.Namespace) -> None:
 
 
 def beside_swx(results: dict[str, Any], _options: argparse.Namespace) -> None:
-    bench = BENCH / "swx/tiercast-swx-bench"
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            swx.compile_programs(bench, Path(folder))
-        except swx.SwxUnavailable as reason:
-            results["swx"] = {"unavailable": str(reason)}
-            return
-        cases = run(*REAL_TIME, str(bench), "run", "--libraries", folder,
-                    "--programs", str(P4_PROGRAMS))  # fmt: skip
-        results["swx"] = {"cases": json.loads(cases)}
+    results["swx"] = swx.measure(BENCH / "swx/tiercast-swx-bench", P4_PROGRAMS, REAL_TIME)
 
 
 def over_dpdk(results: dict[str, Any], _options: argparse.Namespace) -> None:

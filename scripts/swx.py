@@ -7,12 +7,15 @@ $TIERCAST_CACHE, $XDG_CACHE_HOME/tiercast or ~/.cache/tiercast. As a program, th
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SPECS = ROOT / "dataplane/switch/bench/swx"
@@ -117,6 +120,23 @@ def compile_programs(bench: Path, into: Path, may_download: bool = True) -> None
         command(str(bench), "generate", str(spec), str(code))
         command(compiler, *FLAGS, *dpdk, "-I", str(includes), str(code),
                 "-o", str(into / f"{spec.stem}.so"))  # fmt: skip
+
+
+def measure(bench: Path, programs: Path, how: Sequence[str]) -> dict[str, Any]:
+    """The figures of tiercast-swx-bench as "cases", or as "unavailable" why there are none.
+
+    `programs` has P4 programs' JSON; `how` are words that start a program.
+    """
+    with tempfile.TemporaryDirectory(prefix="tiercast-swx-") as folder:
+        try:
+            compile_programs(bench, Path(folder))
+        except SwxUnavailable as reason:
+            return {"unavailable": str(reason)}
+        words = [*how, str(bench), "run", "--libraries", folder, "--programs", str(programs)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"bench-switch: {bench.name}: {done.stderr.strip()}")
+        return {"cases": json.loads(done.stdout)}
 
 
 if __name__ == "__main__":
