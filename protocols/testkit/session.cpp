@@ -53,7 +53,7 @@ Session::Session(Simulator& simulator, Tree& tree, const SessionOptions& options
   config.seed = options.seed;
   config.parameters = Parameters(scheme.parameters);
   for (const std::string& assignment : options.set) config.parameters.set(assignment);
-  std::vector<Member> members = options.aggregators;
+  std::vector<Member> members = options.others;
   for (const Tree::Node node : options.receivers) members.push_back({node, node});
   if (options.members_known) config.members = std::make_shared<const Members>(std::move(members));
   sender_ = std::make_unique<SenderHost>(simulator, tree, 0, scheme, config, options.jitter);

@@ -21,8 +21,8 @@ struct SessionOptions {
   std::uint64_t seed = 1;
   Duration jitter;
   std::vector<std::string> set;  // "sim.delta=0.9", ...
-  std::vector<Member> aggregators;  // those whose feedback reaches the sender
-  bool members_known = true;        // to the sender; false: it accepts anybody's feedback
+  std::vector<Member> others;    // members besides: aggregators, receivers that come later
+  bool members_known = true;     // to the sender; false: it accepts anybody's feedback
 };
 
 class Session {

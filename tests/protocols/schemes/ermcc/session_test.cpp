@@ -25,6 +25,8 @@ LinkConfig link(double mbit, std::int64_t delay_ms, bool red = false) {
   return config;
 }
 
+constexpr Member kLatecomer{99, 2};  // a second receiver at node 2
+
 // A source at the centre, and receivers, each behind one link.
 class Star {
  public:
@@ -41,6 +43,7 @@ class Star {
     }
     SessionOptions options = session(1, seed, std::move(set));
     for (Tree::Node i = 1; i <= receivers; ++i) options.receivers.push_back(i);
+    options.others = {kLatecomer};
     multicast_ = std::make_unique<Session>(simulator_, tree_, options);
     multicast_->set_trace([this](Time now, Tree::Node node, std::string_view kind,
                                  std::span<const TraceField> fields) {
@@ -410,12 +413,12 @@ TEST(ErmccSession, ASlowLatecomerSlowsTheSessionWithinSeconds) {
     const Scheme& scheme = find_scheme("ermcc");
     SessionConfig config;
     config.session = 1;
-    config.self_id = 99;
+    config.self_id = kLatecomer.id;
     config.parameters = Parameters(scheme.parameters);
-    ReceiverHost late(star.simulator(), star.tree(), 2, scheme, config);
+    ReceiverHost late(star.simulator(), star.tree(), kLatecomer.address, scheme, config);
     late.start();
     star.run_until(63);
-    EXPECT_EQ(star.cr(63), 99);
+    EXPECT_EQ(star.cr(63), kLatecomer.id);
     EXPECT_LT(star.rate_mbit(), 0.25 * 1.2);
     late.stop();
     star.run_until(64);

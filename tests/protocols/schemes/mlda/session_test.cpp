@@ -204,6 +204,7 @@ TEST_P(MldaSeeds, M2TheBaseLayerFollowsTheSlowestReceiver) {
         std::make_unique<Background>(star.simulator(), star.tree(), node, GetParam() * 100 + node));
   }
   SessionOptions others = mlda(GetParam(), {2, 3, 4, 5, 6});
+  others.others = {{1, 1}};
   Session session(star.simulator(), star.tree(), others);
   session.start();
   SessionConfig config;

@@ -21,6 +21,8 @@ LinkConfig link(double mbit, bool red = false) {
   return config;
 }
 
+constexpr Member kLatecomer{99, 2};  // a second receiver at node 2
+
 // The sender at the centre, and receivers behind one link each.
 struct Star {
   Star(unsigned receivers, const LinkConfig& links, std::uint64_t seed)
@@ -38,6 +40,7 @@ struct Star {
     options.seed = seed;
     options.jitter = Duration::milliseconds(2);
     for (Tree::Node i = 1; i <= receivers; ++i) options.receivers.push_back(i);
+    options.others = {kLatecomer};
     session = std::make_unique<Session>(simulator, tree, options);
     session->set_trace(
         [this](Time, Tree::Node, std::string_view kind, std::span<const TraceField> fields) {
@@ -193,12 +196,12 @@ TEST(TfmccSession, ASlowLatecomerSlowsTheSession) {
   const Scheme& scheme = find_scheme("tfmcc");
   SessionConfig config;
   config.session = 1;
-  config.self_id = 99;
+  config.self_id = kLatecomer.id;
   config.parameters = Parameters(scheme.parameters);
-  ReceiverHost late(star.simulator, star.tree, 2, scheme, config);
+  ReceiverHost late(star.simulator, star.tree, kLatecomer.address, scheme, config);
   late.start();
   star.run_until(66);
-  EXPECT_EQ(star.clr, 99);
+  EXPECT_EQ(star.clr, kLatecomer.id);
   star.run_until(90);
   EXPECT_LT(star.rate_mbit(), 0.4);
   EXPECT_GT(star.rate_mbit(), 0.1);
