@@ -152,8 +152,8 @@ void SenderAgent::receive(std::span<const std::byte> frame) {
     return;
   }
   if (!running()) return;
-  if (!driver_.receive(now(), {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe,
-                               packet.source})) {
+  if (!driver_.receive(
+          now(), {packet.payload, packet.ip_length, packet.ecn == wire::Ecn::kCe, packet.source})) {
     return;
   }
   ++feedback_.delivered;

@@ -48,10 +48,9 @@ TEST(SenderOptions, MembersAreNumbersWithAddresses) {
   ASSERT_EQ(options.members.size(), 2u);
   EXPECT_EQ(options.members[1].id(), 16u);
   EXPECT_EQ(options.members[1].address(), "10.0.16.2");
-  for (const std::string wrong : {"15", "=10.0.15.2", "-1=10.0.15.2", "15:10.0.15.2", "1 5=10.0.0.2",
-                                  "4294967296=10.0.15.2", "15=10.0.15"}) {
-    EXPECT_THAT(error_of({"--", "--address", "10.0.0.2", "--member", wrong}),
-                HasSubstr("--member"))
+  for (const std::string wrong : {"15", "=10.0.15.2", "-1=10.0.15.2", "15:10.0.15.2",
+                                  "1 5=10.0.0.2", "4294967296=10.0.15.2", "15=10.0.15"}) {
+    EXPECT_THAT(error_of({"--", "--address", "10.0.0.2", "--member", wrong}), HasSubstr("--member"))
         << wrong;
   }
   EXPECT_THAT(error_of({"--", "--address=10.0.0.2", "--member=15=10.0.15.2", "--lab=unix:/x"}),

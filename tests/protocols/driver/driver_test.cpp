@@ -239,9 +239,8 @@ TEST(SenderDriver, FeedbackCountsOnlyFromTheAddressOfTheMemberThatItNames) {
   for (const bool numbered : {true, false}) {
     log.clear();
     scheme.feedback_source_at = numbered ? 8 : 0;
-    SenderDriver<SenderEnd> driver(std::make_unique<TrialSender>(log),
-                                   Contract(scheme, of_members), runtime,
-                                   SessionPacing(of_members));
+    SenderDriver<SenderEnd> driver(std::make_unique<TrialSender>(log), Contract(scheme, of_members),
+                                   runtime, SessionPacing(of_members));
     driver.start(at(0));
     log.clear();
     const auto receive = [&](unsigned id, std::uint32_t from) {
