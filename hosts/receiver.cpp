@@ -56,6 +56,13 @@ Receiver::Receiver(const SessionConfig& session, const Scheme& scheme, const std
   }
 }
 
+void Receiver::welcome(const v1::Welcome& welcome) {
+  const auto keys = agent::keys_of(welcome.keys());
+  if (!keys) return;
+  sealer_.emplace(keys->feedback, keys->nonce);
+  opener_.emplace(keys->group, keys->nonce);
+}
+
 void Receiver::start(Time now) { member_.start(now); }
 
 void Receiver::membership(Time, int) {}
@@ -101,14 +108,31 @@ void Receiver::handle(const Datagram& datagram) {
     ++socket_.foreign;
     return;
   }
+  std::span<const std::byte> message = datagram.message;
+  if (!open(message)) return;
   heard_ = datagram.arrival;
   const auto group = unicast ? std::nullopt : std::optional(static_cast<Rank>(rank));
-  member_.receive(
-      datagram.arrival,
-      {datagram.message, datagram.length + kIpUdpHeaderBytes, datagram.ce, datagram.source}, group);
+  member_.receive(datagram.arrival,
+                  {message, datagram.length + kIpUdpHeaderBytes, datagram.ce, datagram.source},
+                  group);
+}
+
+bool Receiver::open(std::span<const std::byte>& message) {
+  wire::CommonHeader header;
+  if (!opener_ || wire::parse_common(message, header) != wire::Error::kOk ||
+      header.type != wire::Type::kControl) {
+    return true;
+  }
+  switch (opener_->open(message)) {
+    case agent::Seal::kIntact: return true;
+    case agent::Seal::kForged: ++refused_.forged; break;
+    case agent::Seal::kReplayed: ++refused_.replayed; break;
+  }
+  return false;
 }
 
 void Receiver::send(std::span<const std::byte> message) {
+  if (sealer_) message = sealer_->seal(message);
   // If the sender's host refused an earlier message, the error shows up here once. A second attempt
   // then sends this message.
   ssize_t sent = ::send(feedback_.get(), message.data(), message.size(), 0);
@@ -153,7 +177,11 @@ void Receiver::report(Time now, bool second, bool) {
   const ReceiverCounters counters = member_.counters();
   telemetry_.record(now, "received", received_row(counters));
   socket_.dropped = groups_.dropped() + unicast_.dropped();
-  if (second) telemetry_.record(now, "socket", socket_row(socket_, counters.invalid));
+  if (!second) return;
+  telemetry_.record(now, "socket", socket_row(socket_, counters.invalid));
+  if (refused_.total() > 0) {
+    telemetry_.record(now, "seal.refused", agent::seal_refused_row(refused_));
+  }
 }
 
 }  // namespace tiercast::hosts

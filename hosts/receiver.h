@@ -9,6 +9,7 @@
 #include "agent/digest.h"
 #include "agent/event_loop.h"
 #include "agent/run.h"
+#include "agent/seal.h"
 #include "agent/telemetry.h"
 #include "base/unique_fd.h"
 #include "hosts/group_socket.h"
@@ -28,6 +29,7 @@ class Receiver : public agent::Activity {
            std::uint32_t sender, UniqueFd output, agent::EventLoop& loop,
            agent::Telemetry& telemetry);
 
+  void welcome(const v1::Welcome& welcome) override;
   void object(const agent::Digest& digest) override { wanted_ = digest; }
   // What is wrong with the object that was received; empty if nothing is, or if nobody has said
   // what its digest must be. Not while it is being received. It reads the whole file.
@@ -52,6 +54,8 @@ class Receiver : public agent::Activity {
   bool wants_records() const { return true; }
   void trace(Time now, std::string_view kind, std::span<const TraceField> fields);
 
+  // Whether its seal is intact, if it must have one; then without the seal.
+  bool open(std::span<const std::byte>& message);
   void receive_all(GroupSocket& from);
   void handle(const Datagram& datagram);
 
@@ -68,6 +72,10 @@ class Receiver : public agent::Activity {
 
   Time heard_;  // when the last datagram of the session arrived
   SocketCounters socket_;
+  // Both or neither: whether messages are sealed. Data is not.
+  std::optional<agent::Sealer> sealer_;
+  std::optional<agent::Opener> opener_;  // of the sender's control messages
+  agent::SealRefusals refused_;
 };
 
 }  // namespace tiercast::hosts

@@ -25,7 +25,7 @@ sys.path[:0] = [
 
 from tiercast_controller.p4runtime.program import Program  # noqa: E402
 
-from tests.agent.network import SENDER  # noqa: E402
+from tests.agent.network import HOST, SENDER  # noqa: E402
 from tests.attacks import control, in_namespaces, on_a_link, virtual  # noqa: E402
 from tests.attacks.row import Row  # noqa: E402
 from tests.controller.chain import BINARY, Network, running_network  # noqa: E402
@@ -42,11 +42,12 @@ REAL: dict[str, Callable[[Network, Program], Coroutine[Any, Any, Row]]] = {
 }
 ON_A_LINK = {
     "feedback of hosts that are no members": on_a_link.forged_feedback,
+    "replayed feedback": on_a_link.replayed_feedback,
     "an object under attack": on_a_link.object_under_attack,
 }
 NOT_TRIED = {
     "a member that lies in its own name": "what each scheme allows it is not bounded yet",
-    "replayed feedback; optimistic acknowledgements": "messages have no keys",
+    "optimistic acknowledgements": "a member's lie in its own name, too",
     "faults: stopped and killed processes, deleted links": "tests of the lab have some of them",
 }
 WIDTHS = (34, 11, 34, 40, 9)
@@ -75,7 +76,7 @@ def attacked(
 
 
 def main() -> int:
-    for binary in (BINARY, SENDER, *virtual.BINARIES, on_a_link.HOST):
+    for binary in (BINARY, *virtual.BINARIES, SENDER, HOST):
         if not binary.exists():
             print(f"attack: {binary} is missing: `make attack` builds it", file=sys.stderr)
             return 2

@@ -59,6 +59,7 @@ links:
   - {switch: s0, port: 2, to: h1, rate_bps: 2000000, idle_us: 50, marking: {kind: priority}}
 equal_costs: one                        # or session-hash, flow-hash; may be left out
 checks: {source: true, place: true, igmp: true}   # of where packets come from; may be left out
+keys: false                             # seals between agents; if left out, where lab is host:port
 sessions:
   - {number: 1, layers: 5, source: h0, scheme: sim, aggregation: network}   # or sender
 groups:                                 # of other programs; may be left out
@@ -185,6 +186,7 @@ class Config(_Part):
     groups: list[GroupPart] = []
     equal_costs: EqualCosts = "one"
     checks: Checks = Checks()
+    keys: bool | None = None
 
     @classmethod
     def load(cls, path: Path) -> Config:
@@ -234,4 +236,5 @@ class Config(_Part):
             querier=Querier(**self.querier.model_dump()) if self.querier else None,
             on_records=on_records,
             on_event=on_event,
+            keys=self.keys,
         )

@@ -83,15 +83,16 @@ class Controller:
         leave_latency_s: float = 0,
         epoch_ns: int | None = None,
         agents: Collection[str] | None = None,
+        keys: bool | None = None,
     ):
         """`programs` is that of all switches, or one for each by its name. `groups` are those of
         other programs on hosts. `lab_address` is where agents attach, "unix:/path" or, as `access`
         says, "host:port"; None runs no Lab service. `agents` holds the names of those that may
-        attach; None allows any. With `querier` None, no queries are sent and members never expire.
-        The tree is pruned
-        `leave_latency_s` after a leave, unless the host joins again. `epoch_ns` is the zero of the
-        run's time, CLOCK_MONOTONIC; None means now. Needs a running event loop. Raises
-        ConfigurationError."""
+        attach; None allows any. With `keys` they seal their messages to each other
+        (docs/security.md); None: if `lab_address` is not a Unix socket. With `querier` None, no
+        queries are sent and members never expire. The tree is pruned `leave_latency_s` after a
+        leave, unless the host joins again. `epoch_ns` is the zero of the run's time,
+        CLOCK_MONOTONIC; None means now. Needs a running event loop. Raises ConfigurationError."""
         topology.check(sessions, groups)
         self._query = b"" if querier is None else querier.frame
         self.topology = topology
@@ -122,6 +123,7 @@ class Controller:
             self._on_agent,
             lambda session: self._subscriptions.announced(session),
             agents,
+            keys=is_elsewhere(lab_address) if keys is None else keys,
         )
         self._subscriptions = Subscriptions(
             topology,
@@ -418,6 +420,12 @@ class Controller:
             # A bug in tiercast: the run must not look healthy.
             log.error("%s: %r", task.get_name(), error, exc_info=error)
             self._fail(SwitchError(f"internal error in {task.get_name()}: {error!r}"))
+
+
+def is_elsewhere(lab_address: str | None) -> bool:
+    """Whether agents may attach from other machines, so that their messages cross a network that
+    is not ours."""
+    return lab_address is not None and not lab_address.startswith("unix:")
 
 
 def _check_programs(

@@ -138,6 +138,7 @@ class Sending final : public agent::Activity {
 
   void welcome(const v1::Welcome& welcome) override {
     requests_.front().config.members = agent::members_of(welcome.members());
+    requests_.front().keys = agent::keys_of(welcome.keys());
   }
 
   void start(Time now) override {

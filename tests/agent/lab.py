@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
@@ -28,7 +29,7 @@ class Lab(lab_pb2_grpc.LabServicer):
     def say(self, agent: str, **message: object) -> None:
         self._outboxes[agent].put(lab_pb2.ToAgent(**message))
 
-    def start(self, agent: str, **welcome: object) -> None:
+    def start(self, agent: str, **welcome: Any) -> None:
         """With what the Welcome says besides."""
         self.say(agent, welcome=lab_pb2.Welcome(epoch_ns=1, **welcome))
         self.say(agent, start=lab_pb2.Start(time_ns=time.monotonic_ns()))

@@ -3,6 +3,7 @@ There is no switch between them: these are what remains where no place is checke
 
 import hashlib
 import random
+import secrets
 import socket
 import struct
 import tempfile
@@ -13,16 +14,18 @@ from contextlib import closing
 from ipaddress import IPv4Address
 from pathlib import Path
 
+from tiercast.v1 import session_pb2
+from tiercast_controller.agents.lab import SessionKeys
 from tiercast_controller.multicast.igmp import checksum
 
-from ..agent.network import HOST, HOST_IP, HOST_MAC, SENDER, SENDER_IP, SENDER_MAC, SESSION, Link
+from ..agent.lab import Lab
+from ..agent.network import HOST_IP, HOST_MAC, SENDER_IP, SENDER_MAC, SESSION, Link
 from ..patience import PATIENCE_S, wait_until
 from .row import Row
 
 WHERE = "namespaces"
-ATTACKER = "10.9.0.66"
+ATTACKER, ATTACKER_MAC = "10.9.0.66", "02:00:00:00:00:42"
 GROUP = f"239.192.0.{SESSION << 3}"
-__all__ = ["HOST", "SENDER", "attacked", "forged_feedback", "object_under_attack"]
 
 
 def attacked(attack: Callable[[Link], Row]) -> Row:
@@ -52,7 +55,8 @@ def heard_of_host(raw: socket.socket) -> bytes | None:
     except TimeoutError:
         return None
     ends = socket.inet_aton(HOST_IP) + socket.inet_aton(SENDER_IP)
-    return heard[42:] if place[2] == socket.PACKET_OUTGOING and heard[26:34] == ends else b""
+    own = heard[6:12] == bytes.fromhex(HOST_MAC.replace(":", "")) and heard[26:34] == ends
+    return heard[42:] if place[2] == socket.PACKET_OUTGOING and own else b""
 
 
 def forged_feedback(link: Link, rounds: int = 10, copies: int = 25) -> Row:
@@ -71,7 +75,7 @@ def forged_feedback(link: Link, rounds: int = 10, copies: int = 25) -> Row:
             own += 1
             for forged in (message, message[:8] + struct.pack("!I", 66) + message[12:]):
                 for _ in range(copies):
-                    raw.send(frame(ATTACKER, SENDER_IP, 5501, forged, SENDER_MAC, HOST_MAC))
+                    raw.send(frame(ATTACKER, SENDER_IP, 5501, forged, SENDER_MAC, ATTACKER_MAC))
                     sent += 1
 
         def counted() -> tuple[int, int]:
@@ -94,6 +98,71 @@ def forged_feedback(link: Link, rounds: int = 10, copies: int = 25) -> Row:
         "0 accepted, all counted; the member's own arrive",
         f"{accepted} accepted, {impersonated} and {non_member} counted; {own} of the member",
         accepted == 0 and impersonated == non_member == rounds * copies and of_core["accepted"] > 0,
+    )
+
+
+def replayed_feedback(link: Link, rounds: int = 10, copies: int = 25) -> Row:
+    """SIM's feedback where the lab has handed out keys. The attacker has the member's address and
+    hears what it says: it sends each message again, and once more with a larger counter."""
+    with tempfile.TemporaryDirectory(prefix="tiercast-") as directory:
+        lab = Lab(Path(directory))
+        try:
+            return _replayed(link, lab, rounds, copies)
+        finally:
+            lab.close()
+
+
+def _replayed(link: Link, lab: Lab, rounds: int, copies: int) -> Row:
+    keys = SessionKeys()
+    limits = [f"--set=sim.{name}=400kbit/s" for name in ("min_rate", "initial_rate", "max_rate")]
+    host = link.host(15, "--scheme=sim", f"--lab={lab.address}")
+    sender = link.sender("--scheme=sim", *limits, f"--lab={lab.address}", "--name=h0")
+    for _ in range(2):
+        lab.hellos.get(timeout=PATIENCE_S)
+    nonce = secrets.token_bytes(16)
+    lab.start("h15", keys=keys.message(nonce, 15))
+    wait_until(lambda: GROUP in link.joined_groups(), "IGMP membership")
+    members = [session_pb2.Member(id=15, address=HOST_IP)]
+    lab.start("h0", keys=keys.message(nonce, None), members=members)
+    lab.membership("h0", SESSION, 0)
+    own, sent = 0, 0
+    with closing(link.packet_socket("R")) as raw:
+        deadline = time.monotonic() + PATIENCE_S
+        while sent < 2 * rounds * copies and time.monotonic() < deadline:
+            if not (message := heard_of_host(raw)):
+                continue
+            own += 1
+            (counter,) = struct.unpack("!Q", message[-24:-16])
+            ahead = message[:-24] + struct.pack("!Q", counter + 1000) + message[-16:]
+            for forged in (message, ahead):
+                for _ in range(copies):
+                    raw.send(frame(HOST_IP, SENDER_IP, 5501, forged, SENDER_MAC, ATTACKER_MAC))
+                    sent += 1
+
+        def counted() -> tuple[int, int]:
+            last = lab.last("seal.refused")
+            return int(last.get("replayed", 0)), int(last.get("forged", 0))
+
+        wait_until(lambda: sum(counted()) >= sent, "all is counted")
+        for agent in ("h15", "h0"):
+            lab.stop(agent)
+        host.wait()
+        ended = sender.wait()
+        while (message := heard_of_host(raw)) is not None:
+            own += bool(message)
+    of_core = lab.last("feedback")
+    accepted = max(0, int(of_core["accepted"] + of_core["refused"]) - own)
+    replayed, forged_ones = counted()
+    return Row(
+        f"a member's sealed feedback, {sent // 2} times as it was heard and {sent // 2} times with "
+        "a larger counter, from the member's own address",
+        WHERE,
+        "0 accepted, all counted; the member's own arrive",
+        f"{accepted} accepted, {replayed} replayed, {forged_ones} forged; {own} of the member",
+        ended.status == 0
+        and accepted == 0
+        and replayed == forged_ones == rounds * copies
+        and of_core["accepted"] > 0,
     )
 
 

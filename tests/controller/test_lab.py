@@ -1,6 +1,8 @@
 """The Lab service over a Unix socket, with real gRPC at both ends."""
 
 import asyncio
+import hmac
+import struct
 from ipaddress import IPv4Address
 
 import grpc
@@ -10,6 +12,7 @@ from tiercast_controller.agents.lab import LabService
 from tiercast_controller.agents.records import RECEIVERS
 from tiercast_controller.base.errors import AgentError, ConfigurationError
 from tiercast_controller.base.tls import Access, KeyRole, Tls
+from tiercast_controller.controller import is_elsewhere
 from tiercast_controller.network.topology import Member, Session
 
 from ..patience import PATIENCE_S
@@ -35,10 +38,11 @@ class AgentStream:
         self.call = lab_pb2_grpc.LabStub(self._channel).Attach(wait_for_ready=True)
 
     async def hello(
-        self, role=RECEIVER, name="h15", scheme="sim", session=1, version=1, object_sha256=b""
-    ):
+        self, role=RECEIVER, name="h15", scheme="sim", session=1, version=1, object_sha256=b"",
+        number=15,
+    ):  # fmt: skip
         hello = lab_pb2.Hello(
-            role=role, name=name, scheme=scheme, session=session, id=15, version=version,
+            role=role, name=name, scheme=scheme, session=session, id=number, version=version,
             object_sha256=object_sha256,
         )  # fmt: skip
         await self.call.write(lab_pb2.FromAgent(hello=hello))
@@ -68,7 +72,7 @@ class AgentStream:
 
 
 class Bench:
-    def __init__(self, directory, names=None):
+    def __init__(self, directory, names=None, keys=False):
         self.address = f"unix:{directory}/lab.sock"
         self.received: list = []
         self.states: list = []
@@ -80,6 +84,7 @@ class Bench:
             on_agent=lambda state, agent: self.states.append((agent.name, state)),
             top_rank=lambda session: 2 if session == 1 else -1,
             names=names,
+            keys=keys,
         )
 
     async def _on_records(self, agent, records) -> None:
@@ -134,6 +139,55 @@ async def test_a_digest_of_another_length_is_refused(bench) -> None:
     code, text = await sender.refusal()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert "object_sha256 has 5 bytes; valid: 0, or 32" in text
+
+
+async def keys_of(bench, role, name, session=1, number=15):
+    agent = bench.agent()
+    await agent.hello(role, name, session=session, number=number)
+    _, welcome = await agent.next()
+    return welcome.keys if welcome.HasField("keys") else None
+
+
+async def test_without_keys_nobody_gets_any(bench) -> None:
+    assert await keys_of(bench, SENDER, "h0") is None
+    assert await keys_of(bench, RECEIVER, "h15") is None
+
+
+async def test_each_receiver_has_a_key_that_its_sender_can_make(socket_directory) -> None:
+    """Others in each session and each run."""
+    seen: set[bytes] = set()
+    for run in range(2):
+        directory = socket_directory / str(run)
+        directory.mkdir()
+        bench = Bench(directory, keys=True)
+        await bench.service.serve(bench.address)
+        for session in (1, 2):
+            sender = await keys_of(bench, SENDER, f"h0.{session}", session)
+            for number in (15, 16):
+                own = await keys_of(bench, RECEIVER, f"h{number}.{session}", session, number)
+                assert (own.nonce, own.group) == (sender.nonce, sender.group)
+                made = hmac.digest(sender.feedback, struct.pack("!I", number), "sha256")
+                assert own.feedback == made
+                assert len(own.feedback) == len(own.group) == 32 and len(own.nonce) == 16
+                seen |= {own.feedback}
+            seen |= {sender.group, sender.feedback}
+        seen.add(sender.nonce)
+        twice = await bench.agent().hello(RECEIVER, "other")
+        code, text = await twice.refusal()
+        assert code is grpc.StatusCode.ALREADY_EXISTS
+        assert "'h15.1' is number 15 of session 1, and has its key" in text
+        for agent in bench.agents:
+            await agent.close()
+        await bench.service.close()
+    assert len(seen) == 2 * (2 * 4 + 1)
+
+
+@pytest.mark.parametrize(
+    ("address", "elsewhere"),
+    [(None, False), ("unix:/run/lab.sock", False), ("10.0.0.1:5000", True), ("lab:5000", True)],
+)
+def test_keys_are_on_where_agents_come_over_tcp(address, elsewhere) -> None:
+    assert is_elsewhere(address) == elsewhere
 
 
 async def test_a_run_of_a_sender_and_a_receiver(bench) -> None:

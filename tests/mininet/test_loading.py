@@ -4,6 +4,7 @@ choices."""
 from __future__ import annotations
 
 import textwrap
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from tiercast_lab.base.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment.loading import load_experiment, without_effect
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.experiment.topology import Host
-from tiercast_lab.run.controller_input import Reach, described_topology
+from tiercast_lab.run.controller_input import Reach, described_sessions, described_topology
 from tiercast_lab.run.mininet.commands import switch_options
 from tiercast_lab.run.mininet.traffic import command as traffic_command
 from tiercast_lab.run.network_summary import network_summary
@@ -388,6 +389,31 @@ def test_aggregation(load) -> None:
     assert session(", aggregation: network").aggregation == "network"
     with pytest.raises(InputError, match="aggregation: 'switch'; valid: 'sender' or 'network'"):
         session(", aggregation: switch")
+
+
+def test_keys_are_off_and_seal_nothing_that_switches_sum_up(load) -> None:
+    assert not load(SMALL).experiment.keys
+    text = textwrap.dedent(SMALL) + "keys: true\n"
+    assert load(text).experiment.keys
+    aggregated = text.replace("layers: 2}", "layers: 2, aggregation: network}")
+    with pytest.raises(
+        InputError, match="sessions.0.aggregation: switches cannot aggregate what is sealed"
+    ):
+        load(aggregated)
+
+
+def test_the_members_of_a_session_are_its_receivers_and_the_nearest_aggregator(load) -> None:
+    def members(text: str) -> list[tuple[int, str]]:
+        (session,) = described_sessions(load(text))
+        return [(one.id, str(one.address)) for one in session.members]
+
+    loaded = load(SMALL)
+    hosts = [loaded.topology.hosts[f"h{node}"] for node in loaded.receivers[0]]
+    receivers = [(host.number, host.address) for host in hosts]
+    assert len(receivers) > 1 and members(SMALL) == receivers
+    aggregated = SMALL.replace("layers: 2}", "layers: 2, aggregation: network}")
+    root = IPv4Address(loaded.topology.switches[loaded.topology.hosts["h0"].switch].address)
+    assert members(aggregated) == [*receivers, (int(root), str(root))]
 
 
 def test_a_session_with_one_rate_has_one_layer(load) -> None:

@@ -7,8 +7,10 @@ gets a status that names the value and the valid choices.
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import re
+import secrets
 import time
 from collections.abc import (
     AsyncIterator,
@@ -32,10 +34,26 @@ from tiercast_controller.network.topology import Member, Session
 log = logging.getLogger(__name__)
 
 VERSION = 1
+NONCE_BYTES, KEY_BYTES = 16, 32  # of session_pb2.Keys
 SHA256_BYTES = 32
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _BROKEN_STREAM_S = 0.02
 _DRAIN_S = 1.0
+
+
+@dataclass(frozen=True, repr=False)
+class SessionKeys:
+    """Random, and of one session in one run."""
+
+    group: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_BYTES))
+    feedback: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_BYTES))
+
+    def message(self, nonce: bytes, receiver: int | None) -> session_pb2.Keys:
+        """For the sender, or for the receiver with this number."""
+        feedback = self.feedback
+        if receiver is not None:
+            feedback = hmac.digest(feedback, receiver.to_bytes(4, "big"), "sha256")
+        return session_pb2.Keys(nonce=nonce, group=self.group, feedback=feedback)
 
 
 @dataclass(eq=False)
@@ -77,13 +95,21 @@ class LabService(lab_pb2_grpc.LabServicer):
         on_agent: Callable[[str, Agent], None],
         top_rank: Callable[[int], int],
         names: Collection[str] | None = None,
+        keys: bool = False,
     ):
         """`on_agent` is called with "attached", "detached" (after Stop, or on the agent's own
         decision) or "lost". `top_rank(session)` is what a sender is told when it starts. `names`
-        holds the agents that may attach; None allows any valid name."""
+        holds the agents that may attach; None allows any valid name. With `keys` the agents of
+        sessions whose feedback no switch aggregates get keys, made for this service alone."""
         self.agents: dict[str, Agent] = {}
         self._names = names
         self._sessions = {session.number: session for session in sessions}
+        self._nonce = secrets.token_bytes(NONCE_BYTES)
+        self._keys = {
+            session.number: SessionKeys()
+            for session in self._sessions.values()
+            if keys and session.aggregation == "sender"
+        }
         self._epoch_ns = epoch_ns
         self._on_records = on_records
         self._on_agent = on_agent
@@ -260,6 +286,19 @@ class LabService(lab_pb2_grpc.LabServicer):
                 raise _Refused(
                     grpc.StatusCode.ALREADY_EXISTS, f"an agent named {hello.name!r} is attached"
                 )
+            if (
+                not sender
+                and not other.sender
+                and (
+                    (other.session, other.id) == (hello.session, hello.id)
+                    and hello.session in self._keys
+                )
+            ):
+                raise _Refused(
+                    grpc.StatusCode.ALREADY_EXISTS,
+                    f"{hello.name!r}: {other.name!r} is number {hello.id} of session "
+                    f"{hello.session}, and has its key",
+                )
             if sender and other.sender and other.session == hello.session:
                 raise _Refused(
                     grpc.StatusCode.ALREADY_EXISTS,
@@ -287,7 +326,12 @@ class LabService(lab_pb2_grpc.LabServicer):
 
     def _welcome(self, agent: Agent) -> lab_pb2.Welcome:
         members = self._sessions[agent.session].members if agent.sender else ()
-        return lab_pb2.Welcome(epoch_ns=self._epoch_ns, members=map(member_message, members))
+        keys = self._keys.get(agent.session)
+        return lab_pb2.Welcome(
+            epoch_ns=self._epoch_ns,
+            members=map(member_message, members),
+            keys=keys and keys.message(self._nonce, None if agent.sender else agent.id),
+        )
 
     def _choices(self) -> str:
         return f"one of {sorted(self._sessions)}"

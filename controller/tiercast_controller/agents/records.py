@@ -15,6 +15,7 @@ from dataclasses import dataclass
 # dataplane/sender/metrics/records.cpp and hosts/receiver.cpp.
 _LATENESS = ("late_p50_us", "late_p99_us", "late_p999_us", "late_max_us", "count", "dropped")
 _PAUSE = ("longest_us",)
+_SEALS = ("forged", "replayed")
 SENDERS: Mapping[str, tuple[str, ...]] = {
     "layer": (
         *("rank", "rate_Bps", "sent_packets", "sent_bytes"),
@@ -25,6 +26,7 @@ SENDERS: Mapping[str, tuple[str, ...]] = {
     "pause": _PAUSE,
     "feedback": ("accepted", "refused", "malformed", "foreign", "control_dropped"),
     "feedback.refused": ("non_member", "impersonated"),
+    "seal.refused": _SEALS,
 }
 RECEIVERS: Mapping[str, tuple[str, ...]] = {
     "received": (
@@ -33,6 +35,7 @@ RECEIVERS: Mapping[str, tuple[str, ...]] = {
     "subscription": ("top",),
     "join": ("rank", "latency_us"),
     "socket": ("dropped", "invalid", "foreign", "send_errors"),
+    "seal.refused": _SEALS,
     "pause": _PAUSE,
 }
 MAX_FIELDS = 64  # in a record of a core

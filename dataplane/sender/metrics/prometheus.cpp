@@ -99,12 +99,15 @@ MetricFamily feedback_family(const Statistics& statistics) {
   }
   const FeedbackStatistics feedback = statistics.feedback();
   const FeedbackRefusals refusals = statistics.refusals();
+  const agent::SealRefusals seals = statistics.seals();
   const std::pair<const char*, std::uint64_t> fates[] = {
       {"accepted", delivered - std::min(refused, delivered)},
       {"refused", refused},
       {"session_ended", late},
       {"non_member", refusals.non_member},
       {"impersonated", refusals.impersonated},
+      {"forged", seals.forged},
+      {"replayed", seals.replayed},
       {"malformed", feedback.malformed},
       {"foreign", feedback.foreign},
       {"answered", feedback.answered},

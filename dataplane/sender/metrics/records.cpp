@@ -56,6 +56,9 @@ void SessionRecords::write(const Statistics& statistics, bool second) {
   if (const FeedbackRefusals refusals = statistics.refusals(); refusals.total() > 0) {
     telemetry_.record(now, "feedback.refused", feedback_refused_row(refusals));
   }
+  if (const agent::SealRefusals seals = statistics.seals(); seals.total() > 0) {
+    telemetry_.record(now, "seal.refused", agent::seal_refused_row(seals));
+  }
   const Histogram late = lateness(statistics);
   const std::uint64_t dropped = sum(statistics, &WorkerStatistics::dropped);
   record_lateness(telemetry_, now, "pacer", late.since(late_), dropped - dropped_);

@@ -18,6 +18,15 @@ FeedbackStatistics Statistics::feedback() const {
   return sum;
 }
 
+agent::SealRefusals Statistics::seals() const {
+  agent::SealRefusals sum;
+  for (const WorkerStatistics& worker : workers) {
+    sum.forged += worker.seal_refusals.forged;
+    sum.replayed += worker.seal_refusals.replayed;
+  }
+  return sum;
+}
+
 FeedbackRefusals Statistics::refusals() const {
   FeedbackRefusals sum;
   for (const WorkerStatistics& worker : workers) {

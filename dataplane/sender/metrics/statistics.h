@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/seal.h"
 #include "base/counter.h"
 #include "base/histogram.h"
 #include "protocols/base/units.h"
@@ -44,6 +45,7 @@ struct WorkerStatistics {
   std::uint64_t feedback_refused = 0;    // by the cores
   std::uint64_t feedback_late = 0;       // for a session that had ended in the meantime
   FeedbackRefusals feedback_refusals;    // not from the receiver in whose name they speak
+  agent::SealRefusals seal_refusals;     // without that receiver's seal, where there are keys
   std::uint64_t behind = 0;              // times that a departure was late by more than kBehind
   std::uint64_t given_up = 0;  // packets that the layers' schedules have skipped after stalls
   std::uint64_t payload_underruns = 0;  // packets for which standard input had no bytes
@@ -54,7 +56,8 @@ struct WorkerStatistics {
 
 // The figures of a port's receiving side. Each received frame has one fate: malformed, foreign,
 // answered, learned, queries, ring_full or handed_on. A worker then counts a frame that was handed
-// on, as feedback_delivered, feedback_late or one of feedback_refusals.
+// on, as feedback_delivered, feedback_late, or one of feedback_refusals or
+// seal_refusals.
 struct FeedbackStatistics {
   std::uint64_t received = 0;   // frames
   std::uint64_t handed_on = 0;  // valid feedback of a running session, put into the ring of its
@@ -82,6 +85,7 @@ struct Statistics {
 
   FeedbackStatistics feedback() const;  // of all ports
   FeedbackRefusals refusals() const;    // of all workers
+  agent::SealRefusals seals() const;    // of all workers
 };
 
 inline constexpr Duration kBehind = Duration::microseconds(100);

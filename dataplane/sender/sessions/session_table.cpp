@@ -12,6 +12,15 @@ std::size_t round_up(std::size_t n) { return (n + 7) / 8 * 8; }
 
 }  // namespace
 
+struct Session::Seals {
+  Seals(const agent::SessionKeys& keys, std::size_t source_at)
+      : sealer(keys.group, keys.nonce), opener(keys, source_at) {}
+  agent::Sealer sealer;
+  agent::FeedbackOpener opener;
+};
+
+Session::~Session() = default;
+
 Session::Session(const SessionRequest& request, std::uint32_t slot, Time start_at)
     : config_(request.config), slot_(slot), start_at_(start_at) {
   const Scheme& scheme = find_scheme(request.scheme);
@@ -20,6 +29,7 @@ Session::Session(const SessionRequest& request, std::uint32_t slot, Time start_a
     file_.emplace(request.input, request.input_root);
     config_.object = file_->bytes();
   }
+  if (request.keys) seals_ = std::make_unique<Seals>(*request.keys, scheme.feedback_source_at);
   driver_.emplace(scheme.make_sender(config_), Contract(scheme, config_), *this, Places(*this));
   driver_->membership(start_at, request.top_rank);
 }
@@ -153,14 +163,20 @@ bool SessionTable::run_timer(Time now) {
   return true;
 }
 
-void SessionTable::receive(Time now, std::uint32_t slot, std::uint16_t number,
-                           const Arrival& arrival) {
+void SessionTable::receive(Time now, std::uint32_t slot, std::uint16_t number, Arrival arrival) {
   Session* const session = slot < slots_.size() ? slots_[slot].session : nullptr;
   if (session == nullptr || !session->driver_->running() || session->config_.session != number) {
     feedback_late_.add();
     return;
   }
   now_ = std::max(now_, now);
+  if (session->seals_ != nullptr) {
+    switch (session->seals_->opener.open(arrival.message)) {
+      case agent::Seal::kIntact: break;
+      case agent::Seal::kForged: feedback_forged_.add(); return;
+      case agent::Seal::kReplayed: feedback_replayed_.add(); return;
+    }
+  }
   if (!session->driver_->receive(now_, arrival)) {
     const FeedbackRefusals& refusals = session->driver_->refusals();
     feedback_non_member_.add(refusals.non_member - session->refusals_seen_.non_member);
@@ -244,6 +260,7 @@ void SessionTable::dropped(Layer id, bool built) {
 
 void SessionTable::control(const Session& session, Destination to,
                            std::span<const std::byte> message) {
+  if (session.seals_ != nullptr) message = session.seals_->sealer.seal(message);
   wire::UdpFlow flow;
   flow.source_mac = settings_.addresses.own.mac;
   flow.source = settings_.addresses.own.ip;
@@ -284,6 +301,7 @@ void SessionTable::read(WorkerStatistics& out) const {
   out.feedback_late = feedback_late_.get();
   out.feedback_refusals = {.non_member = feedback_non_member_.get(),
                            .impersonated = feedback_impersonated_.get()};
+  out.seal_refusals = {.forged = feedback_forged_.get(), .replayed = feedback_replayed_.get()};
   out.payload_underruns = payload_underruns_.get();
   out.given_up = given_up_.load(std::memory_order_relaxed);
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "agent/file.h"
+#include "agent/seal.h"
 #include "dataplane/sender/frames/frame_template.h"
 #include "dataplane/sender/frames/neighbour.h"
 #include "dataplane/sender/frames/payload.h"
@@ -48,6 +49,7 @@ struct SessionRequest {
   std::string input;       // file that a reliable scheme transfers; "": none
   std::string input_root;  // folder below which `input` must be; "": anywhere
   std::string port;        // DPDK's name of the port that sends it; "": any
+  std::optional<agent::SessionKeys> keys;  // empty: messages carry no seals
 };
 
 // One session. The controlling thread makes it, passes it to a table, and gets it back to destroy
@@ -57,6 +59,8 @@ class Session final {
   // Makes the core, which may throw ConfigError. `slot`: the session's own place in the table. It
   // starts at `start_at`, or when it is passed to the table if that is later.
   Session(const SessionRequest& request, std::uint32_t slot, Time start_at);
+
+  ~Session();
 
   const SessionConfig& config() const { return config_; }
   std::uint8_t scheme_id() const { return scheme_id_; }
@@ -97,6 +101,8 @@ class Session final {
   std::uint8_t scheme_id_ = 0;
   std::uint64_t invalid_seen_ = 0;
   FeedbackRefusals refusals_seen_;
+  struct Seals;
+  std::unique_ptr<Seals> seals_;  // null: messages carry none
   std::atomic<bool> started_{false};
   std::atomic<bool> finished_{false};
 };
@@ -187,7 +193,7 @@ class SessionTable {
   // `built`: false if there was no buffer at all.
   void dropped(Layer layer, bool built);
 
-  void receive(Time now, std::uint32_t slot, std::uint16_t session, const Arrival& arrival);
+  void receive(Time now, std::uint32_t slot, std::uint16_t session, Arrival arrival);
   // Runs the timer that is due first. False if none is due.
   bool run_timer(Time now);
   // Does work ahead, in spare time.
@@ -253,7 +259,8 @@ class SessionTable {
   // If prefilled_: the first bytes of a buffer's message that may differ from the pattern.
   std::size_t changed_ = 0;
   Counter generated_, sent_, sent_bytes_, dropped_, feedback_delivered_, feedback_refused_,
-      feedback_late_, feedback_non_member_, feedback_impersonated_, payload_underruns_;
+      feedback_late_, feedback_non_member_, feedback_impersonated_, feedback_forged_,
+      feedback_replayed_, payload_underruns_;
   std::atomic<std::uint64_t> given_up_{0};
   std::atomic<std::uint32_t> running_sessions_{0};
   std::atomic<std::uint32_t> running_layers_{0};

@@ -460,6 +460,7 @@ class Experiment(Strict):
     # joins again: IGMP's last member query time (RFC 3376 8.8).
     leave_latency: Delay = 0
     checks: Checks = Checks()
+    keys: bool = False  # seals messages between senders and receivers, in real time
     sessions: Annotated[list[Session], Field(max_length=8)]  # none: traffic alone
     traffic: Annotated[list[Traffic], Field(max_length=MAX_ENTRIES)] = []
     multicast: Annotated[list[Group], Field(max_length=MAX_GROUPS)] = []

@@ -16,6 +16,7 @@ from tiercast_lab.results.refusals import (
     refusals,
     refused_at_ports,
     refused_by_senders,
+    refused_seals,
 )
 from tiercast_lab.results.storage import StoredRun, load_run, measured, write_json
 from tiercast_lab.results.verdict import as_dict, judge, validity, verdict
@@ -44,13 +45,15 @@ def judgement(
     measures = all_measures(rows, context)
     figures = [judge(e, measures[e.name]) for e in expected]
     at_ports, by_senders = refused_at_ports(rows), refused_by_senders(rows)
+    seals = refused_seals(rows)
     name, reasons = verdict(checks, figures, grounds.hidden_queues)
     return {
         "verdict": name,
         "reasons": reasons,
-        "complaints": [*grounds.complaints, *complaints(at_ports, by_senders)],
+        "complaints": [*grounds.complaints, *complaints(at_ports, by_senders, seals)],
         **({"refused": at_ports} if at_ports else {}),
         **({"refused_feedback": by_senders} if by_senders else {}),
+        **({"refused_seals": seals} if seals else {}),
         "validity": {
             "valid": name != "invalid",
             "checks": [as_dict(check) for check in checks],

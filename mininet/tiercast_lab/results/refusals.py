@@ -99,8 +99,22 @@ def refused_by_senders(rows: Rows) -> list[dict[str, Any]]:
             for agent, *counts in found.iter_rows()]  # fmt: skip
 
 
-def complaints(ports: list[dict[str, Any]], senders: list[dict[str, Any]]) -> list[str]:
-    """A sentence for each port and each sender."""
+def refused_seals(rows: Rows) -> list[dict[str, Any]]:
+    """The messages that each program refused for their seals. Those that refused none are left
+    out."""
+    if "seal.refused" not in rows:
+        return []
+    found = totals(rows["seal.refused"], "forged", "replayed")
+    return [
+        {"agent": agent, "forged": int(forged), "replayed": int(replayed)}
+        for agent, forged, replayed in found.iter_rows()
+    ]
+
+
+def complaints(
+    ports: list[dict[str, Any]], senders: list[dict[str, Any]], seals: list[dict[str, Any]]
+) -> list[str]:
+    """A sentence for each port and each program."""
     sentences = []
     for port in ports:
         said = []
@@ -112,4 +126,9 @@ def complaints(ports: list[dict[str, Any]], senders: list[dict[str, Any]]) -> li
     for sender in senders:
         said = [f"{sender[name]} {what}" for name, what in _FORGED.items() if sender[name]]
         sentences.append(f"{sender['sender']} refused feedback: {' and '.join(said)}")
+    for one in seals:
+        sentences.append(
+            f"{one['agent']} refused {one['forged']} messages with a wrong seal, and "
+            f"{one['replayed']} that were seen before"
+        )
     return sentences

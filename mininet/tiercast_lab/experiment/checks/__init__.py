@@ -31,7 +31,11 @@ from tiercast_lab.experiment.checks.measured import (
     check_window,
     resolved,
 )
-from tiercast_lab.experiment.checks.sessions import check_aggregation, sessions_of
+from tiercast_lab.experiment.checks.sessions import (
+    check_aggregation,
+    check_keys,
+    sessions_of,
+)
 from tiercast_lab.experiment.checks.traffic import check_groups, check_traffic, single_flows
 from tiercast_lab.experiment.checks.unknown import no_node
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
@@ -114,6 +118,7 @@ def check(
         tuple(path for path, _ in flows),
     )
     check_aggregation(source, loaded)
+    check_keys(source, loaded)
     check_markings(source, loaded)
     check_expectations(source, loaded)
     return replace(loaded, notes=_notes(loaded))

@@ -177,6 +177,18 @@ def _check_stop(source: Source, path: KeyPath, session: Session, duration: int) 
         )
 
 
+def check_keys(source: Source, loaded: LoadedExperiment) -> None:
+    """Switches have no keys, so they cannot sum up what is sealed."""
+    if not loaded.experiment.keys:
+        return
+    for index, session in enumerate(loaded.experiment.sessions):
+        if session.aggregation == "network":
+            raise source.error(
+                ("sessions", str(index), "aggregation"),
+                "switches cannot aggregate what is sealed (keys: true); valid: sender",
+            )
+
+
 def check_aggregation(source: Source, loaded: LoadedExperiment) -> None:
     """Raises InputError where feedback that is to be aggregated takes another path than data."""
     if loaded.experiment.topology.equal_costs == "one" or loaded.topology.is_tree:

@@ -464,6 +464,7 @@ class Live:
             on_records=self._on_records,
             on_event=self._on_event,
             leave_latency_s=run.loaded.experiment.leave_latency / 1e9,
+            keys=run.loaded.experiment.keys,
             agents=[name for one in session_agents(run.loaded, run.seed) for name in one.names],
         )
 

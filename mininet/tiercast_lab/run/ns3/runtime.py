@@ -46,6 +46,10 @@ class Ns3Run(Run):
     def check(self) -> None:
         binaries.require(*self.files)
         programs_for(self.loaded)
+        if self.loaded.experiment.keys:
+            raise self.loaded.error(
+                ("keys",), "in virtual time nobody forges messages; valid: --runtime mininet"
+            )
         if self.loaded.experiment.multicast:
             raise self.loaded.error(
                 ("multicast",),

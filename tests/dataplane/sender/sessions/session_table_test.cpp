@@ -283,6 +283,51 @@ TEST(SenderSessions, FeedbackOfOthersThanItsMembersIsCountedAndReachesNoCore) {
   EXPECT_EQ(totals.feedback_refusals.non_member, 1u);
 }
 
+// With keys, feedback counts once, and only with the seal of the receiver that it names. What goes to
+// the group is sealed as well.
+TEST(SenderSessions, SealsAreCheckedBeforeACoreHearsAMessage) {
+  Table sessions;
+  SessionRequest request = rlm(7, 1000, 500, 3);
+  request.keys.emplace();
+  request.keys->nonce.fill(std::byte{1});
+  request.keys->group.fill(std::byte{2});
+  request.keys->feedback.fill(std::byte{3});
+  const Session& session = sessions.start(request);
+  sessions.run_until(Time::nanoseconds(1'000'000), [](std::span<std::byte>) {});
+  wire::RlmAnnouncement announcement;
+  announcement.session = 7;
+  announcement.rank = 1;
+  announcement.source = 9;
+  std::array<std::byte, wire::RlmAnnouncement::kBytes> message;
+  ASSERT_EQ(wire::write(announcement, message), message.size());
+  const auto receive = [&](std::span<const std::byte> bytes) {
+    sessions.table->receive(sessions.now, session.slot(), 7, {bytes, 68, false, 1});
+  };
+  agent::Sealer own(agent::key_of_receiver(request.keys->feedback, 9), request.keys->nonce);
+  agent::Sealer other(agent::key_of_receiver(request.keys->feedback, 8), request.keys->nonce);
+  receive(message);
+  receive(other.seal(message));
+  const std::span<const std::byte> sealed = own.seal(message);
+  receive(sealed);
+  receive(sealed);
+  receive(sealed);
+  WorkerStatistics totals;
+  sessions.table->read(totals);
+  EXPECT_EQ(totals.feedback_delivered, 1u);
+  EXPECT_EQ(totals.feedback_refused, 0u);
+  EXPECT_EQ(totals.seal_refusals.forged, 2u);
+  EXPECT_EQ(totals.seal_refusals.replayed, 2u);
+  ASSERT_EQ(sessions.controls.size(), 1u);
+  wire::UdpPacket packet;
+  ASSERT_EQ(wire::parse_udp_frame(sessions.controls[0], packet), wire::FrameError::kOk);
+  std::span<const std::byte> repeated = packet.payload;
+  agent::Opener opener(request.keys->group, request.keys->nonce);
+  EXPECT_EQ(opener.open(repeated), agent::Seal::kIntact);
+  wire::RlmAnnouncement read;
+  EXPECT_EQ(wire::parse(repeated, wire::Type::kControl, read), wire::Error::kOk);
+  EXPECT_EQ(read.source, 9u);
+}
+
 // What RLM's sender repeats to the group: the same bytes as from the plain writer, and tagged.
 TEST(SenderSessions, ControlMessagesAreWholeFrames) {
   Bytes plain;
