@@ -283,8 +283,8 @@ TEST(SenderSessions, FeedbackOfOthersThanItsMembersIsCountedAndReachesNoCore) {
   EXPECT_EQ(totals.feedback_refusals.non_member, 1u);
 }
 
-// With keys, feedback counts once, and only with the seal of the receiver that it names. What goes to
-// the group is sealed as well.
+// With keys, feedback counts once, and only with the seal of the receiver that it names. What goes
+// to the group is sealed as well.
 TEST(SenderSessions, SealsAreCheckedBeforeACoreHearsAMessage) {
   Table sessions;
   SessionRequest request = rlm(7, 1000, 500, 3);
