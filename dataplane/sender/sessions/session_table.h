@@ -45,10 +45,10 @@ class Outlet {
 struct SessionRequest {
   std::string scheme;
   SessionConfig config;
-  int top_rank = -1;       // highest rank with a subscriber; -1: none
-  std::string input;       // file that a reliable scheme transfers; "": none
-  std::string input_root;  // folder below which `input` must be; "": anywhere
-  std::string port;        // DPDK's name of the port that sends it; "": any
+  int top_rank = -1;                       // highest rank with a subscriber; -1: none
+  std::string input;                       // file that a reliable scheme transfers; "": none
+  std::string input_root;                  // folder below which `input` must be; "": anywhere
+  std::string port;                        // DPDK's name of the port that sends it; "": any
   std::optional<agent::SessionKeys> keys;  // empty: messages carry no seals
 };
 
