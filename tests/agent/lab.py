@@ -26,7 +26,7 @@ class Lab(lab_pb2_grpc.LabServicer):
         self._server.add_insecure_port(self.address)
         self._server.start()
 
-    def say(self, agent: str, **message: object) -> None:
+    def say(self, agent: str, **message: Any) -> None:
         self._outboxes[agent].put(lab_pb2.ToAgent(**message))
 
     def start(self, agent: str, **welcome: Any) -> None:
@@ -55,7 +55,9 @@ class Lab(lab_pb2_grpc.LabServicer):
             outbox.put(None)
         self._server.stop(grace=None).wait()
 
-    def Attach(self, requests, context) -> Iterator[lab_pb2.ToAgent]:  # noqa: N802 (the rpc's name)
+    def Attach(  # noqa: N802 (the rpc's name)
+        self, requests: Iterator[lab_pb2.FromAgent], context: grpc.ServicerContext
+    ) -> Iterator[lab_pb2.ToAgent]:
         hello = next(requests).hello
         outbox = self._outboxes[hello.name] = queue.Queue()
         self.hellos.put(hello)

@@ -326,11 +326,12 @@ class LabService(lab_pb2_grpc.LabServicer):
 
     def _welcome(self, agent: Agent) -> lab_pb2.Welcome:
         members = self._sessions[agent.session].members if agent.sender else ()
-        keys = self._keys.get(agent.session)
+        keys = None
+        if agent.session in self._keys:
+            receiver = None if agent.sender else agent.id
+            keys = self._keys[agent.session].message(self._nonce, receiver)
         return lab_pb2.Welcome(
-            epoch_ns=self._epoch_ns,
-            members=map(member_message, members),
-            keys=keys and keys.message(self._nonce, None if agent.sender else agent.id),
+            epoch_ns=self._epoch_ns, members=map(member_message, members), keys=keys
         )
 
     def _choices(self) -> str:
