@@ -119,7 +119,7 @@ void DataPlane::call(const std::function<void()>& work) {
   done.get();
 }
 
-void DataPlane::run_jobs() {
+void DataPlane::run_jobs(std::int64_t until_ns) {
   std::vector<Job*> jobs;
   {
     const std::lock_guard lock(mutex_);
@@ -130,7 +130,7 @@ void DataPlane::run_jobs() {
   }
   for (Job* job : jobs) {
     try {
-      if (pipeline_) pipeline_->advance(monotonic_ns());
+      if (pipeline_) pipeline_->advance(std::min(monotonic_ns(), until_ns));
       (*job->work)();
       job->done.set_value();
     } catch (...) {
@@ -144,13 +144,13 @@ void DataPlane::end_jobs() {
     const std::lock_guard lock(mutex_);
     running_ = false;
   }
-  run_jobs();
+  run_jobs(Loop::kNever);
 }
 
-std::int64_t DataPlane::turn(Worker& worker) {
+std::int64_t DataPlane::turn(Worker& worker, std::int64_t until_ns) {
   for (Port* port : unwatched_) read(worker, *port);
   if (workers_.size() == 1) {
-    const std::int64_t due_ns = work_through(worker);
+    const std::int64_t due_ns = work_through(worker, until_ns);
     const std::int64_t again_ns = flush();
     if (!departures_.empty()) note_departures();
     return std::min(due_ns, again_ns);
@@ -158,7 +158,7 @@ std::int64_t DataPlane::turn(Worker& worker) {
   std::int64_t due_ns = 0;
   {
     const std::lock_guard lock(engine_);
-    due_ns = work_through(worker);
+    due_ns = work_through(worker, until_ns);
     // Others take a turn of their own only before the first worker's.
     if (worker.number == 0) {
       due_ns_ = due_ns;
@@ -180,8 +180,8 @@ std::int64_t DataPlane::flush() {
   return all_left ? Loop::kNever : monotonic_ns() + kFlushPeriod;
 }
 
-// Processes what the worker has read, and what is due by now. Returns when the next event is due.
-std::int64_t DataPlane::work_through(Worker& worker) {
+// Processes what the worker has read, and what is due by then. Returns when the next event is due.
+std::int64_t DataPlane::work_through(Worker& worker, std::int64_t until_ns) {
   // Not std::stable_sort, because that allocates.
   const auto earlier = [](const Arrival& a, const Arrival& b) {
     return a.frame.arrival_ns != b.frame.arrival_ns ? a.frame.arrival_ns < b.frame.arrival_ns
@@ -191,14 +191,14 @@ std::int64_t DataPlane::work_through(Worker& worker) {
     std::sort(worker.arrivals.begin(), worker.arrivals.end(), earlier);
   for (const Arrival& arrival : worker.arrivals) take(arrival);
   worker.arrivals.clear();
-  if (std::exchange(worker.has_jobs, false)) run_jobs();
+  if (std::exchange(worker.has_jobs, false)) run_jobs(until_ns);
   const std::int64_t now_ns = monotonic_ns();
   if (worker.links_changed || (polls_ && now_ns - links_seen_ns_ > kLinkPeriod)) {
     worker.links_changed = false;
     look_at_links();
   }
   if (worker.number == 0) turns_.turn(now_ns);
-  if (pipeline_) pipeline_->advance(now_ns);
+  if (pipeline_) pipeline_->advance(std::min(now_ns, until_ns));
   const std::int64_t beat = turns_.next_beat_ns();
   return pipeline_ ? std::min(pipeline_->next_event(), beat) : beat;
 }

@@ -181,7 +181,7 @@ class DataPlane : private engine::Output {
     Worker(DataPlane& of, unsigned its_number, std::shared_ptr<Loop> its_loop)
         : plane(of), number(its_number), loop(std::move(its_loop)) {}
     void readable(std::uint64_t key) override { plane.readable(*this, key); }
-    std::int64_t turn() override { return plane.turn(*this); }
+    std::int64_t turn(std::int64_t until_ns) override { return plane.turn(*this, until_ns); }
     void woken() override { has_jobs = true; }
     void last_turn() override {
       if (number == 0) plane.end_jobs();
@@ -210,14 +210,14 @@ class DataPlane : private engine::Output {
   std::unique_ptr<FramePort> open(const PortOption& port, unsigned workers, const Linked* linked);
   void readable(Worker& worker, std::uint64_t key);
   static void read(Worker& worker, Port& port);
-  std::int64_t turn(Worker& worker);
-  std::int64_t work_through(Worker& worker);
+  std::int64_t turn(Worker& worker, std::int64_t until_ns);
+  std::int64_t work_through(Worker& worker, std::int64_t until_ns);
   void take(const Arrival& arrival);
   void send_outbox(Port& port);
   std::int64_t flush();
   void note_departure(Port& port, std::int64_t due_ns);
   void note_departures();
-  void run_jobs();
+  void run_jobs(std::int64_t until_ns);
   void end_jobs();
   void look_at_links();
   void start_native(const std::shared_ptr<const engine::Program>& program);

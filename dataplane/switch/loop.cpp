@@ -79,10 +79,11 @@ void Loop::run() {
       wait(0);
     }
     const std::int64_t now_ns = monotonic_ns();
+    const std::int64_t until_ns = members_.size() > 1 ? now_ns : kNever;
     for (Member* member : members_) {
       if (!polls_ && !member->touched_ && member->due_ns_ > now_ns) continue;
       member->touched_ = false;
-      member->due_ns_ = member->turn();
+      member->due_ns_ = member->turn(until_ns);
     }
   }
   for (Member* member : members_) member->last_turn();

@@ -23,9 +23,10 @@ class Loop {
     virtual ~Member() = default;
     // A descriptor that is watched with this key can be read.
     virtual void readable(std::uint64_t key) = 0;
-    // Does what there is to do. Returns the time of CLOCK_MONOTONIC, in ns, at which it wants its
-    // next turn.
-    virtual std::int64_t turn() = 0;
+    // Does what there is to do, and lets its time go on to `until_ns` at most, so that the members
+    // of a loop go on together: none is ahead of what another one hands it later. kNever: up to
+    // now. Times are of CLOCK_MONOTONIC, in ns. Returns when it wants its next turn.
+    virtual std::int64_t turn(std::int64_t until_ns) = 0;
     // Loop::wake() was called for it. A turn follows.
     virtual void woken() = 0;
     // Called instead of turn() when the loop ends.

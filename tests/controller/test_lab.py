@@ -295,7 +295,7 @@ async def test_a_kind_that_is_not_of_the_list_ends_the_stream(bench, kind: str) 
     code, text = await agent.refusal()
     assert code == grpc.StatusCode.INVALID_ARGUMENT
     assert text.startswith(
-        f"'h15': kind {kind!r}; valid: received, subscription, join, socket, pause, "
+        f"'h15': kind {kind!r}; valid: received, subscription, join, socket, seal.refused, pause, "
     )
     assert bench.received == []
 
