@@ -27,7 +27,8 @@ def test_programs_and_cores_are_heard() -> None:
             "../x",
             [],
             [],
-            r"kind '../x'; valid: received, subscription, join, socket, seal.refused, pause, sim.menu",
+            r"kind '../x'; valid: received, subscription, join, socket, seal.refused, pause, "
+            "sim.menu",
         ),
         ("/etc/passwd", [], [], "kind '/etc/passwd'"),
         ("", [], [], "kind ''"),
