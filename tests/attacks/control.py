@@ -3,6 +3,7 @@ lab to which an agent has attached, and a sender. Each function makes what it at
 and needs a running event loop."""
 
 import asyncio
+import queue
 import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -37,20 +38,31 @@ def keys_in(folder: Path) -> Path:
     return keys
 
 
-async def primary(there: grpc.aio.Channel) -> grpc.StatusCode:
+async def primary(address: str, tls: Tls | None) -> grpc.StatusCode:
     """How a stream ends that asks to be primary with the highest election id; OK if it is."""
     request = p4.StreamMessageRequest()
     request.arbitration.device_id = 1
     request.arbitration.election_id.high = request.arbitration.election_id.low = HIGHEST
-    stream = p4runtime_pb2_grpc.P4RuntimeStub(there).StreamChannel(timeout=PATIENCE_S)
-    try:
-        await stream.write(request)
-        await stream.read()
-        return grpc.StatusCode.OK if not stream.done() else await stream.code()
-    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-        return await stream.code()
-    finally:
-        stream.cancel()
+
+    # grpc.aio says INTERNAL where a call has been refused before it could send.
+    def ask() -> grpc.StatusCode:
+        with (
+            grpc.insecure_channel(address)
+            if tls is None
+            else grpc.secure_channel(address, tls.credentials(), tls.channel_options)
+        ) as there:
+            requests: queue.SimpleQueue[p4.StreamMessageRequest | None] = queue.SimpleQueue()
+            requests.put(request)
+            stub = p4runtime_pb2_grpc.P4RuntimeStub(there)
+            try:
+                next(stub.StreamChannel(iter(requests.get, None), timeout=PATIENCE_S))
+                return grpc.StatusCode.OK
+            except grpc.RpcError as error:
+                return error.code()
+            finally:
+                requests.put(None)
+
+    return await asyncio.to_thread(ask)
 
 
 async def write(there: grpc.aio.Channel) -> grpc.StatusCode:
@@ -108,7 +120,7 @@ async def stranger(folder: Path, program: Program) -> Row:
     async with owned_switch(folder, keys, program) as (owner, address):
         for tls in shown:
             async with channel(address, tls) as there:
-                codes += [await primary(there), await write(there)]
+                codes += [await primary(address, tls), await write(there)]
         stays = await still_primary(owner)
     return Row(
         "a stranger over TCP takes the highest election id, and writes",
@@ -125,8 +137,9 @@ async def observer(folder: Path, program: Program) -> Row:
     codes = []
     async with owned_switch(folder, keys, program) as (owner, address):
         for role in (KeyRole.OBSERVER, KeyRole.AGENT):
-            async with channel(address, Tls.of_folder(keys, role, KeyRole.AGENT)) as there:
-                codes += [await primary(there), await write(there)]
+            tls = Tls.of_folder(keys, role, KeyRole.AGENT)
+            async with channel(address, tls) as there:
+                codes += [await primary(address, tls), await write(there)]
         stays = await still_primary(owner)
     return Row(
         "the same with the keys of an observer and of an agent",
