@@ -4,13 +4,19 @@ and to nothing else: it needs neither interfaces nor root."""
 from __future__ import annotations
 
 import os
+import queue
 import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .patience import wait_until
+import grpc
+from p4.v1 import p4runtime_pb2 as p4
+from p4.v1 import p4runtime_pb2_grpc
+from tiercast_controller.base.tls import Tls
+
+from .patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
 BINARY = Path(os.environ.get("TIERCAST_SWITCH", ROOT / "build/dataplane/switch/tiercast-switch"))
@@ -56,3 +62,27 @@ def running_switch(folder: Path, *options: str) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
+
+
+def channel(address: str, tls: Tls | None) -> grpc.Channel:
+    if tls is None:
+        return grpc.insecure_channel(address)
+    return grpc.secure_channel(address, tls.credentials(), tls.channel_options)
+
+
+def arbitration(stub: p4runtime_pb2_grpc.P4RuntimeStub, election_id: p4.Uint128) -> grpc.StatusCode:
+    """The status of a stream that asks to be primary; OK if it becomes that. (grpc.aio would say
+    INTERNAL where a call has been refused before it could send.)"""
+    requests: queue.SimpleQueue[p4.StreamMessageRequest | None] = queue.SimpleQueue()
+    request = p4.StreamMessageRequest()
+    request.arbitration.device_id = 1
+    request.arbitration.election_id.CopyFrom(election_id)
+    requests.put(request)
+    stream = stub.StreamChannel(iter(requests.get, None), timeout=PATIENCE_S)
+    try:
+        assert next(stream).arbitration.status.code == 0
+    except grpc.RpcError as error:
+        return error.code()
+    finally:
+        requests.put(None)
+    return grpc.StatusCode.OK

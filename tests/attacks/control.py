@@ -3,7 +3,6 @@ lab to which an agent has attached, and a sender. Each function makes what it at
 and needs a running event loop."""
 
 import asyncio
-import queue
 import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -23,13 +22,14 @@ from tiercast_controller.p4runtime.program import Program
 from tiercast_lab.base.certificates import make_keys
 from tiercast_lab.results.recorder import Recorder
 
+from .. import tcp_switch
 from ..agent.network import EAL, SENDER
 from ..patience import PATIENCE_S
-from ..tcp_switch import free_port, listens, running_switch
+from ..tcp_switch import arbitration, free_port, listens, running_switch
 from .row import Row
 
 WHERE = "loopback"
-HIGHEST = 2**64 - 1
+HIGHEST = p4.Uint128(high=2**64 - 1, low=2**64 - 1)
 
 
 def keys_in(folder: Path) -> Path:
@@ -40,33 +40,16 @@ def keys_in(folder: Path) -> Path:
 
 async def primary(address: str, tls: Tls | None) -> grpc.StatusCode:
     """How a stream ends that asks to be primary with the highest election id; OK if it is."""
-    request = p4.StreamMessageRequest()
-    request.arbitration.device_id = 1
-    request.arbitration.election_id.high = request.arbitration.election_id.low = HIGHEST
 
-    # grpc.aio says INTERNAL where a call has been refused before it could send.
     def ask() -> grpc.StatusCode:
-        with (
-            grpc.insecure_channel(address)
-            if tls is None
-            else grpc.secure_channel(address, tls.credentials(), tls.channel_options)
-        ) as there:
-            requests: queue.SimpleQueue[p4.StreamMessageRequest | None] = queue.SimpleQueue()
-            requests.put(request)
-            stub = p4runtime_pb2_grpc.P4RuntimeStub(there)
-            try:
-                next(stub.StreamChannel(iter(requests.get, None), timeout=PATIENCE_S))
-                return grpc.StatusCode.OK
-            except grpc.RpcError as error:
-                return error.code()
-            finally:
-                requests.put(None)
+        with tcp_switch.channel(address, tls) as there:
+            return arbitration(p4runtime_pb2_grpc.P4RuntimeStub(there), HIGHEST)
 
     return await asyncio.to_thread(ask)
 
 
 async def write(there: grpc.aio.Channel) -> grpc.StatusCode:
-    request = p4.WriteRequest(device_id=1, election_id=p4.Uint128(high=HIGHEST, low=HIGHEST))
+    request = p4.WriteRequest(device_id=1, election_id=HIGHEST)
     try:
         await p4runtime_pb2_grpc.P4RuntimeStub(there).Write(request, timeout=PATIENCE_S)
     except grpc.aio.AioRpcError as error:

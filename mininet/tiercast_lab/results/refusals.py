@@ -92,23 +92,20 @@ def refused_at_ports(rows: Rows) -> list[dict[str, Any]]:
 def refused_by_senders(rows: Rows) -> list[dict[str, Any]]:
     """The feedback that each sender refused over the run, because it was not from the receiver in
     whose name it spoke (docs/security.md). Senders that refused nothing are left out."""
-    if "feedback.refused" not in rows:
-        return []
-    found = totals(rows["feedback.refused"], *_FORGED)
-    return [{"sender": agent, **dict(zip(_FORGED, map(int, counts), strict=True))}
-            for agent, *counts in found.iter_rows()]  # fmt: skip
+    return _refused(rows, "feedback.refused", "sender", *_FORGED)
 
 
 def refused_seals(rows: Rows) -> list[dict[str, Any]]:
     """The messages that each program refused for their seals. Those that refused none are left
     out."""
-    if "seal.refused" not in rows:
+    return _refused(rows, "seal.refused", "agent", "forged", "replayed")
+
+
+def _refused(rows: Rows, kind: str, who: str, *fields: str) -> list[dict[str, Any]]:
+    if kind not in rows:
         return []
-    found = totals(rows["seal.refused"], "forged", "replayed")
-    return [
-        {"agent": agent, "forged": int(forged), "replayed": int(replayed)}
-        for agent, forged, replayed in found.iter_rows()
-    ]
+    return [{who: agent, **dict(zip(fields, map(int, counts), strict=True))}
+            for agent, *counts in totals(rows[kind], *fields).iter_rows()]  # fmt: skip
 
 
 def complaints(
