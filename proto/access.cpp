@@ -35,10 +35,12 @@ constexpr std::array<std::string_view, 5> kReadOnly = {
     "/tiercast.v1.Sender/ListSessions",
 };
 
-bool is_unix(const std::string& address) { return address.starts_with("unix:"); }
-
-AddressError unprotected(const std::string& option, const std::string& address) {
-  return AddressError(
+// Whether an address is to have TLS. Throws AddressError.
+bool wants_tls(const std::string& option, const std::string& address, const Access& access) {
+  if (address.starts_with("unix:")) return false;
+  if (!access.tls.empty()) return true;
+  if (access.insecure) return false;
+  throw AddressError(
       fmt::format("{} {}: TCP without TLS; valid: --tls FOLDER (`tiercast keys FOLDER` makes one), "
                   "--insecure where nobody else reaches the address, or unix:/path",
                   option, address));
@@ -98,11 +100,7 @@ class RoleCheck final : public grpc::AuthMetadataProcessor {
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const std::string& option,
                                                             const std::string& address,
                                                             const Access& access) {
-  if (is_unix(address)) return grpc::InsecureServerCredentials();
-  if (access.tls.empty()) {
-    if (!access.insecure) throw unprotected(option, address);
-    return grpc::InsecureServerCredentials();
-  }
+  if (!wants_tls(option, address, access)) return grpc::InsecureServerCredentials();
   const Pems pems(access.tls);
   grpc::SslServerCredentialsOptions options(
       GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
@@ -117,11 +115,7 @@ std::shared_ptr<grpc::ChannelCredentials> lab_credentials(const std::string& opt
                                                           const std::string& address,
                                                           const Access& access,
                                                           grpc::ChannelArguments& arguments) {
-  if (is_unix(address)) return grpc::InsecureChannelCredentials();
-  if (access.tls.empty()) {
-    if (!access.insecure) throw unprotected(option, address);
-    return grpc::InsecureChannelCredentials();
-  }
+  if (!wants_tls(option, address, access)) return grpc::InsecureChannelCredentials();
   const Pems pems(access.tls);
   arguments.SetSslTargetNameOverride(kController);
   return grpc::SslCredentials({pems.ca, pems.key, pems.certificate});
