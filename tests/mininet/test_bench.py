@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tiercast_lab.base.errors import RunFailed
 from tiercast_lab.bench.device_file import DeviceFile, read_device
-from tiercast_lab.bench.suite import TESTS, chosen
+from tiercast_lab.bench.suite import TESTS, chosen, reset_by
 from tiercast_lab.bench.tester import CabledPort
 from tiercast_lab.bench.trials import Bench, Plan, Trial, shares
 
 from ..agent.network import ROOT
+from ..namespaces import Namespaces, command_in, ip
 from ..patience import PATIENCE_S, wait_until
 
 
@@ -86,11 +89,13 @@ def test_tests_bring_those_that_they_need() -> None:
     assert chosen(["scaled"]) == ["aggregated", "scaled"]
 
 
-def run(tmp_path: Path, device: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run(
+    tmp_path: Path, device: str, *options: str, prefix: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
     file = tmp_path / "device.yaml"
     file.write_text(device)
     return subprocess.run(
-        [ROOT / "tiercast", "bench", f"--device={file}", f"--results={tmp_path}", *options],
+        [*prefix, ROOT / "tiercast", "bench", f"--device={file}", f"--results={tmp_path}", *options],
         capture_output=True, text=True, timeout=600,
     )  # fmt: skip
 
@@ -187,6 +192,60 @@ def test_a_switch_of_known_rate(tmp_path: Path) -> None:
     page = Path(found["report"]).read_text()
     for text in ("RFC 3918, 6.1", "RFC 2544, 26.3", "Not measured", "data:image/png"):
         assert text in page
+
+
+@pytest.fixture
+def bridge() -> Iterator[Namespaces]:
+    """A device of one's own: a Linux bridge between two interfaces of the namespace `tester`."""
+    namespaces = Namespaces("tester", "device")
+    try:
+        ip("-n", namespaces["device"], "link", "add", "br0", "type", "bridge")
+        ip("-n", namespaces["device"], "link", "set", "br0", "up")
+        for i in range(2):
+            namespaces.join("tester", f"t{i}", "device", f"d{i}")
+            ip("-n", namespaces["device"], "link", "set", f"d{i}", "master", "br0")
+        yield namespaces
+    finally:
+        namespaces.close()
+
+
+def bridged(reset: str) -> str:
+    ports = "".join(
+        f'  - {{device: "net_af_packet,iface=t{i}", address: 10.9.{i}.2}}\n' for i in range(2)
+    )
+    return f"name: bridge\nline_rate: 500kbit/s\nports:\n{ports}reset: {json.dumps(reset)}\n"
+
+
+def test_the_devices_command_resets_it(tmp_path: Path, bridge: Namespaces) -> None:
+    """One that leaves a program of its own behind, as a switch is, which is none of the bench's."""
+    device = bridge["device"]
+    reset = (
+        f"ip -n {device} link set d1 nomaster && sleep 0.4 && ip -n {device} link set d1 master br0 "
+        f"&& {{ sleep 600 & echo $! > {tmp_path}/left; }}"
+    )
+    done = run(tmp_path, bridged(reset), "--quick", "--sizes=512", "--tries=3", "--late=500ms",
+               "--only=reset", "--json", prefix=command_in(bridge["tester"]))  # fmt: skip
+    os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)
+    (row,) = next(one for one in found["tests"] if one["name"] == "Reset")["rows"]
+    _, rate, lost, by_stamps_ms, by_frames_ms = row
+    assert lost > 0.3 * rate
+    assert by_stamps_ms >= 400 - 1e3 / rate
+    # All that is lost is lost while the port is away.
+    assert by_frames_ms <= by_stamps_ms + 1e3 / rate
+
+
+@pytest.mark.parametrize(
+    ("reset", "named"),
+    [
+        ("echo no such switch >&2; exit 3", "ended with status 3: no such switch"),
+        ("sleep 600", "did not end within 0.5 s"),
+    ],
+)
+def test_a_command_that_fails_is_named(reset: str, named: str) -> None:
+    with pytest.raises(RunFailed, match=f"reset: `{reset}` {named}"):
+        reset_by(reset, within_s=0.5)
 
 
 @pytest.mark.mininet

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -127,17 +130,27 @@ def _hindrance(test: str, device: DeviceFile, bench: Bench, failed: set[str]) ->
     return ""
 
 
-def _reset(command: str, within_s: float) -> None:
-    try:
-        done = subprocess.run(
-            command, shell=True, capture_output=True, text=True, timeout=within_s,
-            stdin=subprocess.DEVNULL,
+def reset_by(command: str, within_s: float) -> None:
+    """Runs a command of the shell that resets the device, and may leave programs running. Raises
+    RunFailed if it fails or does not end."""
+    # What it says goes to a file: a device that it starts in the background may hold a pipe open.
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            command, shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said,
+            start_new_session=True,
         )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise RunFailed(f"reset: `{command}` did not end within {within_s:g} s") from None
-    if done.returncode != 0:
-        said = done.stderr.strip()[-1000:]
-        raise RunFailed(f"reset: `{command}` ended with status {done.returncode}: {said}")
+        try:
+            status = process.wait(within_s)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise RunFailed(f"reset: `{command}` did not end within {within_s:g} s") from None
+            raise
+        if status != 0:
+            said.seek(0)
+            why = said.read().strip()[-1000:]
+            raise RunFailed(f"reset: `{command}` ended with status {status}: {why}")
 
 
 @contextlib.contextmanager
@@ -159,7 +172,7 @@ def _bench(
         else:
             ports = [CabledPort(one.device, str(one.address), one.next_hop) for one in device.ports]
             if device.reset is not None:
-                reset = partial(_reset, device.reset, plan.reset_s)
+                reset = partial(reset_by, device.reset, plan.reset_s)
         tester = Tester(
             ports, interrupt, prefix=prefix, eal=device.eal,
             streams=max(1024, 2 * device.groups.count),

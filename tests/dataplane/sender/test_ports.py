@@ -9,12 +9,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from scapy.layers.inet import IP
+from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import ARP, Ether
+from scapy.packet import Packet
 from scapy.utils import PcapReader, PcapWriter
-from tiercast_wire import group_address
+from tiercast_wire import Tiercast, group_address
+from tiercast_wire.layers import LAYERS
 
-from ...agent.network import EAL, HOST_MAC, SENDER, Ended, run
+from ...agent.network import EAL, HOST_IP, HOST_MAC, SENDER, Ended, run
 
 pytestmark = pytest.mark.slow
 
@@ -98,6 +100,32 @@ def test_each_session_leaves_by_its_port_and_is_counted_there(tmp_path: Path) ->
     for port, workers in ((0, (1, 3)), (1, (2,))):
         by_port = sum(n for (at, _), n in found.items() if at == port)
         assert by_port == sum(sent[lcore]["sent_packets"] for lcore in workers)
+
+
+def test_each_port_hears_feedback_for_its_own_sessions(tmp_path: Path) -> None:
+    """The second port gets the same four messages again and again."""
+    source = {"source": 7, "rank": 0}
+
+    def feedback(session: int, destination: str) -> Packet:
+        message = Tiercast(session=session, scheme=8, type=2) / LAYERS["RlmAnnouncement"](**source)
+        ip = IP(src=HOST_IP, dst=destination)
+        return Ether(src=HOST_MAC, dst=MACS[1]) / ip / UDP(sport=4, dport=5501) / message
+
+    own, others = feedback(1, ADDRESSES[1]), feedback(2, ADDRESSES[1])
+    with PcapWriter(str(tmp_path / "in.pcap"), linktype=1) as writer:
+        writer.write([own, others, feedback(1, ADDRESSES[0]), own])
+    devices = [
+        "net_null0,no-rx=1",
+        f"net_pcap1,rx_pcap={tmp_path}/in.pcap,infinite_rx=1,tx_pcap={tmp_path}/out.pcap",
+    ]
+    sessions = [rlm(1, port="net_pcap1"), rlm(2, port="net_null0")]
+    ended = send(tmp_path, devices, 2, sessions, "--duration=1s", "--mac", *MACS)
+    assert ended.status == 0, ended.stderr
+    counted = ended.of("feedback")[-1]
+    assert counted["accepted"] > 0 and counted["refused"] == counted["malformed"] == 0
+    # Half is for the session of this port. Only what comes while it runs is accepted.
+    assert counted["foreign"] >= counted["received"] // 2
+    assert {record["session"] for record in ended.of("rlm.announcement")} == {1}
 
 
 def test_sessions_spread_by_their_layers(tmp_path: Path) -> None:
