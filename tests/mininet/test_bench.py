@@ -95,7 +95,8 @@ def run(
     file = tmp_path / "device.yaml"
     file.write_text(device)
     return subprocess.run(
-        [*prefix, ROOT / "tiercast", "bench", f"--device={file}", f"--results={tmp_path}", *options],
+        [*prefix, ROOT / "tiercast", "bench", f"--device={file}", f"--results={tmp_path}",
+         *options],
         capture_output=True, text=True, timeout=600,
     )  # fmt: skip
 
@@ -218,11 +219,9 @@ def bridged(reset: str) -> str:
 
 def test_the_devices_command_resets_it(tmp_path: Path, bridge: Namespaces) -> None:
     """One that leaves a program of its own behind, as a switch is, which is none of the bench's."""
-    device = bridge["device"]
-    reset = (
-        f"ip -n {device} link set d1 nomaster && sleep 0.4 && ip -n {device} link set d1 master br0 "
-        f"&& {{ sleep 600 & echo $! > {tmp_path}/left; }}"
-    )
+    port = f"ip -n {bridge['device']} link set d1"
+    left = f"{{ sleep 600 & echo $! > {tmp_path}/left; }}"
+    reset = f"{port} nomaster && sleep 0.4 && {port} master br0 && {left}"
     done = run(tmp_path, bridged(reset), "--quick", "--sizes=512", "--tries=3", "--late=500ms",
                "--only=reset", "--json", prefix=command_in(bridge["tester"]))  # fmt: skip
     os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
