@@ -9,6 +9,7 @@ FUZZ_MUTANTS ?= 100000
 FUZZ_SEED ?= 1
 FUZZ_CPU_SECONDS ?= 2
 LOADS ?= 3
+SOAK_MINUTES ?= 60
 # The programs that a run needs. The tests' binaries are the larger part of a whole build.
 PROGRAMS := tiercast-switch tiercast-send tiercast-recv tiercast-tester tiercast-host tiercast-delay-line tiercast-ns3 tiercast-marking \
   $(if $(wildcard /usr/include/normApi.h),tiercast-norm)
@@ -16,7 +17,7 @@ ALONE := -DTIERCAST_WITH_GRPC=OFF -DTIERCAST_WITH_DPDK=OFF -DTIERCAST_WITH_NS3=O
   $(foreach package,fmt CLI11 Protobuf GTest,-DCMAKE_DISABLE_FIND_PACKAGE_$(package)=ON) --no-warn-unused-cli
 
 .PHONY: help setup setup-alone setup-dev build stubs types configure configure-dev ahead programs demo test test-quick test-busy coverage test-alone test-cpp test-python bench-switch \
-  bench-sender bench-recv bench-control bench-links bench-ns3 bench-protocols charts attack fuzz lint tidy deb p4 lock clean
+  bench-sender bench-recv bench-control bench-links bench-ns3 bench-protocols charts attack soak fuzz lint tidy deb p4 lock clean
 
 help:             ## this list
 	@grep -hE '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## */\t/' | expand -t 16
@@ -160,6 +161,11 @@ bench-protocols: configure-dev  ## cost of each scheme's cores: results/bench/pr
 attack: configure-dev  ## forged packets and floods against a network of its own, and a table of what came of it (a minute; root for more)
 	@ninja -C build -j $(JOBS) --quiet tiercast-switch tiercast-send tiercast-host p4src_test protocols_schemes_test
 	@$(PYTHON) scripts/attack.py
+
+soak:             ## all schemes with churn, TCP and failing links for SOAK_MINUTES=60: memory, descriptors, lost packets (root)
+	@scripts/require-root.sh soak
+	@$(MAKE) --no-print-directory programs
+	@$(PYTHON) scripts/soak.py --minutes $(SOAK_MINUTES)
 
 fuzz: configure-dev  ## fuzz the engine (FUZZ_SECONDS=1800 for each target) and the lab's YAML (FUZZ_MUTANTS=100000)
 	@[ -e build/fuzz/build.ninja ] || \

@@ -188,8 +188,11 @@ class TrafficManager {
   std::vector<std::uint32_t> active_;  // ports that exist, ascending
   // The ports with pending events. soon_ has those due at the instant soon_ns_, which for ports
   // without a rate is the present. due_ has the others, as a binary heap with the earliest on top.
-  // Frames that have no delay on a wire without others are in leaving_ instead, by ascending ports,
-  // and go at leaving_ns_, the present: no event is earlier.
+  PortSet soon_;
+  std::int64_t soon_ns_ = kNever;
+  std::vector<std::uint32_t> due_;
+  // Frames that have no delay, on a wire without others, are here instead, by ascending ports, and
+  // go at leaving_ns_, the present: no event is earlier.
   struct Leaving {
     std::uint32_t port;
     Packet* packet;
@@ -197,9 +200,6 @@ class TrafficManager {
   std::vector<Leaving> leaving_;
   std::size_t first_leaving_ = 0;  // those before it have left
   std::int64_t leaving_ns_ = 0;
-  PortSet soon_;
-  std::int64_t soon_ns_ = kNever;
-  std::vector<std::uint32_t> due_;
 };
 
 }  // namespace tiercast::engine

@@ -461,7 +461,7 @@ class Experiment(Strict):
     leave_latency: Delay = 0
     checks: Checks = Checks()
     keys: bool = False  # seals messages between senders and receivers, in real time
-    sessions: Annotated[list[Session], Field(max_length=8)]  # none: traffic alone
+    sessions: Annotated[list[Session], Field(max_length=16)]  # none: traffic alone
     traffic: Annotated[list[Traffic], Field(max_length=MAX_ENTRIES)] = []
     multicast: Annotated[list[Group], Field(max_length=MAX_GROUPS)] = []
     events: Annotated[list[Event], Field(max_length=MAX_ENTRIES)] = []
