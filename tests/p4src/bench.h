@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <ostream>
 #include <string_view>
 #include <vector>
 
@@ -46,6 +47,12 @@ struct RedParameters {
 
   std::uint32_t idle_rate() const;  // 19 fraction bits
   std::uint32_t transmission_us() const;
+
+  friend void PrintTo(const RedParameters& r, std::ostream* out) {
+    *out << "min_th " << r.min_th << ", max_th " << r.max_th << ", max_p " << r.max_p
+         << (r.gentle ? ", gentle" : "") << (r.ecn ? ", ecn" : "") << (r.wait ? ", wait" : "")
+         << (r.mark_above_max ? ", mark_above_max" : "");
+  }
 };
 
 // CoDel's, in microseconds.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iostream>
 #include <limits>
+#include <ostream>
 #include <random>
 #include <vector>
 
@@ -130,6 +131,7 @@ struct Law {
   const char* name;
   bool tuned;
   double load;  // mean
+  friend void PrintTo(const Law& law, std::ostream* out) { *out << "load " << law.load; }
 };
 
 class PiFollows : public Pi, public ::testing::WithParamInterface<Law> {};

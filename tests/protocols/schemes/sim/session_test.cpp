@@ -128,7 +128,10 @@ TEST_P(Figure7, TwoSessionsShareTheirBottlenecks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(SecondStarts, Figure7,
-                         testing::Values(Duration::zero(), Duration::seconds(60)));
+                         testing::Values(Duration::zero(), Duration::seconds(60)),
+                         [](const auto& start) {
+                           return start.param == Duration::zero() ? "WithTheFirst" : "After60s";
+                         });
 
 // All but the slowest receivers leave. The upper layers stop, and the remaining receivers keep
 // their service.
