@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "ns3/clock.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::ns3_runtime {
@@ -27,7 +28,7 @@ Agent::~Agent() {
   next_report_.Cancel();
 }
 
-Time Agent::now() { return Time::nanoseconds(ns3::Simulator::Now().GetNanoSeconds()); }
+Time Agent::now() { return Time::nanoseconds(now_ns()); }
 
 SessionConfig Agent::config(std::uint64_t seed) const {
   const Scheme& scheme = find_scheme(spec_.session().scheme());

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dataplane/updates/switch_updates.h"
+#include "ns3/clock.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::ns3_runtime {
@@ -50,7 +51,7 @@ void ControlLink::report(const HostSpec& host, const v1::SimulatedSession& sessi
 void ControlLink::report(const v1::PortChange& change) {
   if (!change.wire().has_up() && !change.has_delay_ns()) return;
   nlohmann::json question = {{"ask", "port"},
-                             {"time_ns", ns3::Simulator::Now().GetNanoSeconds()},
+                             {"time_ns", now_ns()},
                              {"switch", change.switch_()},
                              {"port", change.port()}};
   if (change.wire().has_up()) question["up"] = change.wire().up();
@@ -65,7 +66,7 @@ void ControlLink::ask(const char* what, const HostSpec& host, const v1::Simulate
                       Rank rank) {
   const auto number = static_cast<std::uint16_t>(session.session().session());
   const nlohmann::json question = {{"ask", what},
-                                   {"time_ns", ns3::Simulator::Now().GetNanoSeconds()},
+                                   {"time_ns", now_ns()},
                                    {"host", host.name},
                                    {"session", number},
                                    {"rank", rank}};

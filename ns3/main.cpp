@@ -20,6 +20,7 @@
 
 #include "dataplane/engine/api/program.h"
 #include "ns3/agents.h"
+#include "ns3/clock.h"
 #include "ns3/control_link.h"
 #include "ns3/queue_disc_trial.h"
 #include "ns3/records.h"
@@ -210,7 +211,7 @@ class Simulation {
   }
 
   void report_ports() {
-    const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
+    const std::int64_t now = now_ns();
     for (const auto& view : network_.ports()) {
       const auto row = port_row(view);
       records_.add(now, view.switch_name, "port", shown(row, kWireFieldsOfPort), view.port.link());
@@ -239,7 +240,7 @@ class Simulation {
   }
 
   void report_sessions(const VirtualNetwork::PortView& view) {
-    const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
+    const std::int64_t now = now_ns();
     for (const accounts::SessionCounts& session : view.accounts.sessions) {
       const auto row = session_row(view, session);
       records_.add(now, view.switch_name, "port.session", shown(row, kWireFieldsOfSession),

@@ -24,8 +24,8 @@ std::uint64_t draw(const v1::Length& length, Rng& rng) {
   return static_cast<std::uint64_t>(std::clamp(std::round(drawn), 1.0, kMost));
 }
 
-Rng flow_rng(std::uint64_t seed, std::uint16_t kind, std::uint16_t number) {
-  return Rng(seed << 32 | std::uint64_t{kind} << 16 | number);
+Rng flow_rng(std::uint64_t seed, FlowKind kind, std::uint16_t number) {
+  return Rng(seed << 32 | static_cast<std::uint64_t>(kind) << 16 | number);
 }
 
 }  // namespace tiercast::ns3_runtime

@@ -12,8 +12,10 @@ namespace tiercast::ns3_runtime {
 // Returns 1 to 10^18 of the length's unit, which is nanoseconds or packets.
 std::uint64_t draw(const v1::Length& length, Rng& rng);
 
+enum class FlowKind : std::uint16_t { kTcp, kUdp };
+
 // Each flow has its own random numbers, so that adding a flow does not change the periods of the
-// others. `kind` keeps those of TCP and UDP apart.
-Rng flow_rng(std::uint64_t seed, std::uint16_t kind, std::uint16_t number);
+// others.
+Rng flow_rng(std::uint64_t seed, FlowKind kind, std::uint16_t number);
 
 }  // namespace tiercast::ns3_runtime

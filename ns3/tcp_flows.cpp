@@ -52,6 +52,7 @@
 #include <optional>
 #include <utility>
 
+#include "ns3/clock.h"
 #include "ns3/on_off.h"
 #include "protocols/base/units.h"
 #include "protocols/wire/bytes.h"
@@ -64,7 +65,6 @@ constexpr std::uint32_t kBuffer = 4 << 20;           // bytes: no flow is bound 
 constexpr std::uint32_t kUnsent = 32 << 10;          // bytes waiting behind the window
 constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::max();  // of a window
 constexpr double kMaxSegmentLifeS = 1;
-constexpr std::uint16_t kKind = 0;  // of random numbers
 
 ns3::Mac48Address to_ns3(const wire::MacAddress& mac) {
   ns3::Mac48Address result;
@@ -414,7 +414,7 @@ class TcpFlows::Flow {
   }
 
   void report(Records& records) {
-    const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
+    const std::int64_t now = now_ns();
     const double ip_bytes_per_byte = static_cast<double>(spec_.packet_size()) / payload_;
     records.add(now, spec_.name(), "tcp",
                 {{"bytes", static_cast<double>(read_) * ip_bytes_per_byte}});
@@ -652,7 +652,7 @@ TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const v1::Scenario
   for (const v1::TcpFlow& spec : scenario.tcp()) {
     flows_.push_back(std::make_unique<Flow>(spec, station(spec.source()),
                                             station(spec.destination()),
-                                            flow_rng(scenario.seed(), kKind, number)));
+                                            flow_rng(scenario.seed(), FlowKind::kTcp, number)));
     ++number;
   }
 }

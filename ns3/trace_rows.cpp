@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "ns3/clock.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::ns3_runtime {
@@ -91,7 +92,7 @@ void TraceRows::read_later(const std::string& at, const v1::StateRead& read) {
 }
 
 void TraceRows::read_state(const std::string& at, const v1::StateRead& read) {
-  const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
+  const std::int64_t now = now_ns();
   const engine::Switch& from = network_.at(at);
   const bool is_register = read.has_register_();
   const TextField name[] = {{"name", is_register ? read.register_() : read.counter()}};

@@ -6,17 +6,12 @@
 
 #include <algorithm>
 
+#include "ns3/clock.h"
 #include "ns3/on_off.h"
 #include "protocols/wire/udp_frame.h"
 
 namespace tiercast::ns3_runtime {
-namespace {
-
-constexpr std::uint16_t kKind = 1;  // of this kind's random numbers
-
-std::int64_t now_ns() { return ns3::Simulator::Now().GetNanoSeconds(); }
-
-}  // namespace
+namespace {}  // namespace
 
 // The receiving end of a flow at its host, which may be that of other flows, too.
 class UdpFlows::Sink : public HostEndpoint {
@@ -119,7 +114,7 @@ UdpFlows::UdpFlows(VirtualNetwork& network, Records& records, const v1::Scenario
   for (const v1::UdpFlow& spec : scenario.udp()) {
     sinks_.push_back(std::make_unique<Sink>(network, spec));
     sources_.push_back(
-        std::make_unique<Source>(network, spec, flow_rng(scenario.seed(), kKind, number)));
+        std::make_unique<Source>(network, spec, flow_rng(scenario.seed(), FlowKind::kUdp, number)));
     ++number;
   }
 }

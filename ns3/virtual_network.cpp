@@ -12,12 +12,11 @@
 #include "dataplane/engine/queues/wire_message.h"
 #include "dataplane/native/native_code.h"
 #include "dataplane/updates/switch_updates.h"
+#include "ns3/clock.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::ns3_runtime {
 namespace {
-
-std::int64_t now_ns() { return ns3::Simulator::Now().GetNanoSeconds(); }
 
 wire::MacAddress mac_of(std::uint64_t number) {
   wire::MacAddress result;

@@ -1,4 +1,6 @@
-"""Settings for all tests."""
+"""Settings for all tests, and their order."""
+
+from __future__ import annotations
 
 import signal
 from pathlib import Path
@@ -13,6 +15,47 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # An example that takes long on a busy machine is no failure. The default deadline is 200 ms.
 settings.register_profile("tiercast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tiercast")
+
+# What a test says whose run was invalid, and where pytest's cache has the names of such tests.
+KEPT_UP_NOT = "the machine could not keep up"
+CROWDED = "tiercast/crowded"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--crowded", action="store_true",
+        help="only tests whose real run was invalid the last time: others may have run beside it",
+    )  # fmt: skip
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("crowded"):
+        crowded = config.cache.get(CROWDED, [])
+        others = [one for one in items if one.nodeid not in crowded]
+        items[:] = [one for one in items if one.nodeid in crowded]
+        config.hook.pytest_deselected(items=others)
+    # Long ones begin first, so that no core waits for a last one.
+    items.sort(key=lambda item: "slow" not in item.keywords)
+
+
+class Crowded:
+    """Remembers which real runs were invalid."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config, self.found = config, list[str]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped and KEPT_UP_NOT in str(report.longrepr):
+            self.found.append(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        self.config.cache.set(CROWDED, self.found)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # xdist's workers report to the first process.
+    if not hasattr(config, "workerinput") and config.pluginmanager.has_plugin("cacheprovider"):
+        config.pluginmanager.register(Crowded(config))
 
 
 @pytest.fixture(scope="session")

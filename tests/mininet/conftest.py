@@ -18,6 +18,8 @@ from tiercast_lab.results.recorder import Recorder, finish_rows
 from tiercast_lab.results.verdict import as_dict, bounds_of, judge, validity, verdict
 from tiercast_lab.run.network_summary import network_summary
 
+from ..conftest import KEPT_UP_NOT
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SCHEMES = {
@@ -56,7 +58,7 @@ def skip_if_invalid(summary: dict) -> None:
     """Skips the rest of a test, which judges rates in real time, if the machine could not keep
     up."""
     if summary["verdict"] == "invalid":
-        pytest.skip("the machine could not keep up: " + "; ".join(summary["reasons"]))
+        pytest.skip(f"{KEPT_UP_NOT}: " + "; ".join(summary["reasons"]))
 
 
 @pytest.fixture

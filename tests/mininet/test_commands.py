@@ -181,14 +181,6 @@ numbers:
     set: {sim.delta: 0.8}
     figures: [FIGURE]
 """
-SWEEP = """\
-name: sweep
-title: One run
-experiment: pair
-measures: [efficiency]
-axes: {delta: [{name: high, set: {sim.delta: 0.9}}]}
-seeds: [1]
-"""
 # Rings that return their own frames, which no test of multicast is made on.
 DEVICE = """\
 ports: [{device: net_ring, address: 10.0.0.2}, {device: net_ring, address: 10.0.1.2}]
@@ -198,15 +190,13 @@ multicast: false
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files of an experiment, a figure, numbers, a sweep and a device, and two runs in
-    results/."""
+    """Files of an experiment, a figure, numbers and a device, and two runs in results/."""
     folder = tmp_path_factory.mktemp("commands")
     (folder / "figures").mkdir()
     (folder / "pair.yaml").write_text(PAIR)
     (folder / "figures/figure.yaml").write_text(PAIR + FIGURE)
     numbers = NUMBERS.replace("FIGURE", str(folder / "figures/figure.yaml"))
     (folder / "numbers.yaml").write_text(numbers)
-    (folder / "sweep.yaml").write_text(SWEEP)
     (folder / "device.yaml").write_text(DEVICE)
     for seed in ("1", "2"):
         command = [ROOT / "tiercast", "run", "pair.yaml", "--runtime", "ns3", "--seed", seed]
@@ -243,7 +233,6 @@ PRINTS = {
     "marking": "threshold --seconds 1 --results DIR",
     "bench": "--device DEVICE --only capacity --results DIR",
     "calibrated": "--jobs 1 --results DIR",
-    "sweep": "sweep.yaml --jobs 1 --results DIR",
     "list": "",
     "schemes": "sim",
     "measures": "",
@@ -256,6 +245,8 @@ PRINTS = {
     "export": "RUN --csv --to DIR",
     "sessions list": "--sender SENDER",
 }
+# Has --json, too; it is called by test_sweeps.py alone, since Ray takes long to start.
+ELSEWHERE = {"sweep"}
 # A prompt, a server, and what has no results.
 NO_JSON = {"lab", "watch", "keys", "sessions start", "sessions change", "sessions stop"}
 # Those that make no run.
@@ -271,13 +262,10 @@ def arguments(command: str, folder: Path, new: Path, sender: str) -> list[str]:
 
 def test_every_command_has_json_or_a_reason_not_to() -> None:
     having = {name for name in COMMANDS if any(one.name == "as_json" for one in options_of(name))}
-    assert having == PRINTS.keys() and COMMANDS.keys() - having == NO_JSON
+    assert having == PRINTS.keys() | ELSEWHERE and COMMANDS.keys() - having == NO_JSON
 
 
-@pytest.mark.parametrize(
-    "command",
-    [pytest.param(one, marks=[pytest.mark.slow] if one == "sweep" else []) for one in PRINTS],
-)
+@pytest.mark.parametrize("command", PRINTS)
 def test_json_is_all_that_is_printed(
     command: str,
     folder: Path,
@@ -291,12 +279,7 @@ def test_json_is_all_that_is_printed(
     monkeypatch.setattr(binaries, "CALIBRATED", folder / "numbers.yaml")
     monkeypatch.setattr(runtimes_page, "PAGE", tmp_path / "runtimes.md")
     monkeypatch.setattr(runtimes_page, "RECORDS", tmp_path / "runtimes.json")
-    words = [*arguments(command, folder, tmp_path, sender), "--json"]
-    if command == "sweep":  # Ray's workers belong to a process of their own
-        done = subprocess.run([ROOT / "tiercast", *words], capture_output=True, text=True)
-        status, out, error = done.returncode, done.stdout, done.stderr
-    else:
-        status, out, error = call(*words)
+    status, out, error = call(*arguments(command, folder, tmp_path, sender), "--json")
     # A machine that cannot run experiments is a finding of the doctor's.
     assert status == EXIT_MET or command == "doctor", error
     assert json.loads(out), error

@@ -24,12 +24,15 @@ from statistics import fmean, stdev
 
 import numpy as np
 import pytest
+from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import received_rate, received_within
-from tiercast_lab.results.storage import load_run
+from tiercast_lab.results.storage import StoredRun, load_run
 
+from ..conftest import KEPT_UP_NOT
+from ..virtual_time import run_in_virtual_time
 from .conftest import ROOT, skip_if_invalid
 from .in_testkit import Got, in_testkit
 
@@ -129,15 +132,11 @@ def drawn(seed: int) -> Drawn:
     )
 
 
-def in_lab(file: Path, results: Path, seed: int, *arguments: str) -> Got:
-    command = [ROOT / "tiercast", "run", file, "--seed", str(seed), *arguments]
-    done = subprocess.run([*command, "--results", results], capture_output=True, text=True)
-    assert done.returncode in (0, 3), done.stderr
-    return stored(results)
+def in_virtual_time(loaded: LoadedExperiment, results: Path, seed: int) -> Got:
+    return got(run_in_virtual_time(loaded, seed, results))
 
 
-def stored(results: Path) -> Got:
-    run = load_run((results / "latest").resolve())
+def got(run: StoredRun) -> Got:
     skip_if_invalid(run.summary)
     edges = np.array(run.context.window)
     rates, losses = {}, {}
@@ -175,9 +174,9 @@ def pairs(graph: Drawn, folder: Path) -> tuple[list[Got], list[Got]]:
     """Runs in the testkit and in ns-3, on the same links each time."""
     testkit, ns3 = [], []
     for turn in range(1, PAIRS + 1):
-        file = graph.varied(turn).write(folder, *VIRTUAL)
-        testkit.append(in_testkit(load_experiment(file, known_schemes()), turn))
-        ns3.append(in_lab(file, folder / f"r{turn}", turn, "--runtime=ns3"))
+        loaded = load_experiment(graph.varied(turn).write(folder, *VIRTUAL), known_schemes())
+        testkit.append(in_testkit(loaded, turn))
+        ns3.append(in_virtual_time(loaded, folder / f"r{turn}", turn))
     return testkit, ns3
 
 
@@ -202,11 +201,13 @@ def in_mininet(places: dict[int, Path], switch: str, turn: int) -> dict[int, Got
     said = {seed: run.communicate()[1] for seed, run in runs.items()}
     assert {seed: said[seed] for seed, run in runs.items() if run.returncode not in (0, 3)} == {}
     valid = [seed for seed, run in runs.items() if run.returncode == 0]
-    return {seed: stored(places[seed] / f"real{turn}") for seed in valid}
+    latest = {seed: (places[seed] / f"real{turn}" / "latest").resolve() for seed in valid}
+    return {seed: got(load_run(folder)) for seed, folder in latest.items()}
 
 
 def in_ns3(seed: int, place: Path, turn: int) -> Got:
-    return in_lab(varied(seed, turn).write(place, *REAL), place / f"r{turn}", turn, "--runtime=ns3")
+    loaded = load_experiment(varied(seed, turn).write(place, *REAL), known_schemes())
+    return in_virtual_time(loaded, place / f"r{turn}", turn)
 
 
 def varied(seed: int, turn: int) -> Drawn:
@@ -247,4 +248,4 @@ def test_mininet_and_ns3_agree(switch: str, tmp_path: Path) -> None:
     found = [line for seed in real for line in differences(seed, real[seed], virtual[seed])]
     assert found == []
     if invalid := sorted(set(REAL_SEEDS) - set(real)):
-        pytest.skip(f"the machine could not keep up with the graphs of seeds {invalid}")
+        pytest.skip(f"{KEPT_UP_NOT} with the graphs of seeds {invalid}")

@@ -15,8 +15,9 @@ from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import received_rate
-from tiercast_lab.results.storage import load_run
+from tiercast_lab.results.storage import StoredRun, load_run
 
+from ..virtual_time import run_in_virtual_time
 from .conftest import ROOT, skip_if_invalid
 from .in_testkit import in_testkit
 
@@ -43,13 +44,16 @@ def shares(loaded: LoadedExperiment, rates: dict[str, float]) -> Shares:
     }
 
 
-def in_lab(loaded: LoadedExperiment, runtime: str, seed: int, results: Path) -> Shares:
+def in_mininet(loaded: LoadedExperiment, seed: int, results: Path) -> StoredRun:
     duration, window = DURATION[loaded.experiment.name]
-    command = [ROOT / "tiercast", "run", loaded.file, "--runtime", runtime, "--seed", str(seed)]
-    command += ["--duration", duration, "--set", f"measure.last={window}", "--results", results]
+    command = [ROOT / "tiercast", "run", loaded.file, "--seed", str(seed), "--duration", duration]
+    command += ["--set", f"measure.last={window}", "--results", results]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode in ((0, 1) if runtime == "ns3" else (0, 1, 3)), done.stderr
-    run = load_run((results / "latest").resolve())
+    assert done.returncode in (0, 1, 3), done.stderr
+    return load_run((results / "latest").resolve())
+
+
+def shares_of(loaded: LoadedExperiment, run: StoredRun) -> Shares:
     skip_if_invalid(run.summary)
     edges = np.array(run.context.window)
     received = {
@@ -74,8 +78,9 @@ def load(experiment: str) -> LoadedExperiment:
 def virtual(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple:
     """An experiment, and its shares in ns-3."""
     loaded = load(request.param)
-    runs = [in_lab(loaded, "ns3", seed, tmp_path_factory.mktemp("ns3")) for seed in SEEDS]
-    return loaded, mean(runs)
+    folder = tmp_path_factory.mktemp("ns3")
+    runs = [run_in_virtual_time(loaded, seed, folder / str(seed)) for seed in SEEDS]
+    return loaded, mean([shares_of(loaded, run) for run in runs])
 
 
 def test_the_testkit_and_ns3_give_the_same_shares(virtual: tuple) -> None:
@@ -89,6 +94,6 @@ def test_the_testkit_and_ns3_give_the_same_shares(virtual: tuple) -> None:
 @pytest.mark.mininet
 def test_mininet_and_ns3_give_the_same_shares(virtual: tuple, tmp_path: Path) -> None:
     loaded, in_ns3 = virtual
-    seen = in_lab(loaded, "mininet", SEEDS[0], tmp_path)
+    seen = shares_of(loaded, in_mininet(loaded, SEEDS[0], tmp_path))
     print(loaded.experiment.name, "Mininet", seen, "ns-3", in_ns3)
     assert seen == pytest.approx(in_ns3, abs=BAND)

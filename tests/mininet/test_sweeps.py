@@ -395,6 +395,7 @@ def test_ray_makes_what_is_missing_and_leaves_nothing_behind(file: Path, tmp_pat
         output, errors = second.communicate()
         assert second.returncode == 0, errors
         assert "1 worker died" in errors
+        assert "Traceback" not in errors
         assert f"{len(kept)} of 6 runs, {len(kept)} found" in errors
         cells = json.loads(output)["cells"]
         assert [len(cell["runs"]) for cell in cells] == [2, 2, 2, 0]
@@ -407,6 +408,7 @@ def test_ray_makes_what_is_missing_and_leaves_nothing_behind(file: Path, tmp_pat
         third = tiercast(*command, env=environment)
         again, errors = third.communicate()
         assert "6 of 6 runs, 6 found" in errors
+        assert "Traceback" not in errors
         assert json.loads(again)["cells"] == cells
         assert made == {path: path.stat().st_mtime_ns for path in runs.glob("*/summary.json")}
         assert not list(temporary.iterdir())

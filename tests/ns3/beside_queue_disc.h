@@ -23,7 +23,6 @@
 
 namespace tiercast::p4test {
 
-inline constexpr std::uint32_t kPort = 2;
 inline constexpr std::uint32_t kIpBytes = 1000;
 inline constexpr std::int64_t kService = kMillisecond;  // of a packet at 8 Mbit/s
 inline constexpr std::size_t kPackets = 60'000;         // 16 bits identify them

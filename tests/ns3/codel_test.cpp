@@ -15,13 +15,13 @@
 namespace tiercast::p4test {
 namespace {
 
-struct Case {
+struct CodelCase {
   double load;
   bool poisson;
   CodelParameters codel;
 };
 
-std::ostream& operator<<(std::ostream& out, const Case& c) {
+std::ostream& operator<<(std::ostream& out, const CodelCase& c) {
   return out << (c.poisson ? "Poisson" : "steady") << (c.codel.ecn ? ", ECN" : "") << " at load "
              << c.load << ", target " << c.codel.target_us << " us, interval "
              << c.codel.interval_us << " us";
@@ -46,7 +46,7 @@ Fate through_ns3(const CodelParameters& codel, const std::vector<std::int64_t>& 
 }
 
 // RFC 8289 in real numbers, with ns-3's differences.
-struct Model {
+struct CodelModel {
   // ns-3 counts the gap to the next mark from now, not from when this one was due; and it starts
   // anew when dropping ended before a drop that was due, since the time until then is an unsigned
   // number.
@@ -132,18 +132,18 @@ void expect_like(const Fate& seen, const Fate& model, const char* which) {
   EXPECT_NEAR(seen.carried, model.carried, 0.002) << which;
 }
 
-class CodelBesideNs3 : public ::testing::TestWithParam<Case> {};
+class CodelBesideNs3 : public ::testing::TestWithParam<CodelCase> {};
 
 TEST_P(CodelBesideNs3, SameArrivals) {
   constexpr std::uint64_t kRuns = 4;
-  const Case& c = GetParam();
+  const CodelCase& c = GetParam();
   Fate ours, theirs, as_ours, as_theirs;
   for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
     const std::vector<std::int64_t> times = arrivals(c.load, c.poisson, seed);
     ours += through_program(c.codel, times);
     theirs += through_ns3(c.codel, times);
-    as_ours += Model{false}.carry(c.codel, times);
-    as_theirs += Model{true}.carry(c.codel, times);
+    as_ours += CodelModel{false}.carry(c.codel, times);
+    as_theirs += CodelModel{true}.carry(c.codel, times);
   }
   std::cout << c << "\n  the program: " << ours / kRuns << "\n  its model:   " << as_ours / kRuns
             << "\n  ns-3:        " << theirs / kRuns << "\n  its model:   " << as_theirs / kRuns
@@ -162,10 +162,11 @@ TEST(Codel, MarksWithoutReactionFollowTheLaw) {
 
 INSTANTIATE_TEST_SUITE_P(
     , CodelBesideNs3,
-    ::testing::Values(Case{0.9, true, {}}, Case{0.97, true, {}}, Case{1.05, true, {}},
-                      Case{1.2, true, {}}, Case{1.05, false, {}}, Case{0.97, true, {.ecn = true}},
-                      Case{1.05, true, {.ecn = true}},
-                      Case{0.97, true, {.target_us = 20'000, .interval_us = 50'000}}));
+    ::testing::Values(CodelCase{0.9, true, {}}, CodelCase{0.97, true, {}},
+                      CodelCase{1.05, true, {}}, CodelCase{1.2, true, {}},
+                      CodelCase{1.05, false, {}}, CodelCase{0.97, true, {.ecn = true}},
+                      CodelCase{1.05, true, {.ecn = true}},
+                      CodelCase{0.97, true, {.target_us = 20'000, .interval_us = 50'000}}));
 
 }  // namespace
 }  // namespace tiercast::p4test

@@ -15,17 +15,17 @@
 namespace tiercast::p4test {
 namespace {
 
-struct Case {
+struct PieCase {
   double load;
   bool poisson, ecn;
 };
 
-std::ostream& operator<<(std::ostream& out, const Case& c) {
+std::ostream& operator<<(std::ostream& out, const PieCase& c) {
   return out << (c.poisson ? "Poisson" : "steady") << (c.ecn ? ", ECN" : "") << " at load "
              << c.load;
 }
 
-Fate through_program(const Case& c, const std::vector<std::int64_t>& times, std::uint64_t seed) {
+Fate through_program(const PieCase& c, const std::vector<std::int64_t>& times, std::uint64_t seed) {
   Bench bench(seed);
   bench.limit(kPort, 8e6, 0);
   bench.host("10.0.1.2", kPort, 0x020000000202);
@@ -36,7 +36,7 @@ Fate through_program(const Case& c, const std::vector<std::int64_t>& times, std:
   return carry(bench, times);
 }
 
-Fate through_ns3(const Case& c, const std::vector<std::int64_t>& times, std::int64_t stream) {
+Fate through_ns3(const PieCase& c, const std::vector<std::int64_t>& times, std::int64_t stream) {
   const auto disc = ns3::CreateObject<ns3::PieQueueDisc>();
   disc->SetAttribute("MaxSize", ns3::StringValue("100000p"));
   disc->SetAttribute("MeanPktSize", ns3::UintegerValue(kIpBytes));
@@ -46,12 +46,12 @@ Fate through_ns3(const Case& c, const std::vector<std::int64_t>& times, std::int
   return Ns3Link(disc).carry(times);
 }
 
-class PieBesideNs3 : public ::testing::TestWithParam<Case> {};
+class PieBesideNs3 : public ::testing::TestWithParam<PieCase> {};
 
 // Both keep the delay at the target by dropping what the link cannot carry.
 TEST_P(PieBesideNs3, SameArrivals) {
   constexpr std::uint64_t kRuns = 4;
-  const Case& c = GetParam();
+  const PieCase& c = GetParam();
   Fate ours, theirs;
   for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
     const std::vector<std::int64_t> times = arrivals(c.load, c.poisson, seed);
@@ -68,9 +68,9 @@ TEST_P(PieBesideNs3, SameArrivals) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, PieBesideNs3,
-                         ::testing::Values(Case{0.9, true, false}, Case{0.97, true, false},
-                                           Case{1.05, true, false}, Case{1.2, true, false},
-                                           Case{1.05, false, false}, Case{1.05, true, true}));
+                         ::testing::Values(PieCase{0.9, true, false}, PieCase{0.97, true, false},
+                                           PieCase{1.05, true, false}, PieCase{1.2, true, false},
+                                           PieCase{1.05, false, false}, PieCase{1.05, true, true}));
 
 }  // namespace
 }  // namespace tiercast::p4test

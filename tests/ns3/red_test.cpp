@@ -24,7 +24,7 @@ namespace tiercast::p4test {
 namespace {
 
 // RED in real numbers, with the differences between the two.
-struct Model {
+struct RedModel {
   // The program: a packet that will be dropped waits until its turn, and counts as waiting until
   // then.
   bool at_departure;
@@ -135,14 +135,14 @@ Fate through_ns3(const RedParameters& red, const std::vector<std::int64_t>& time
   return Ns3Link(disc).carry(times);
 }
 
-struct Case {
+struct RedCase {
   const char* name;
   double load;
   bool poisson;
   RedParameters red;
 };
 
-std::ostream& operator<<(std::ostream& out, const Case& c) {
+std::ostream& operator<<(std::ostream& out, const RedCase& c) {
   return out << c.name << " at load " << c.load;
 }
 
@@ -152,10 +152,10 @@ void expect_like(double seen, double model, double relative, const char* what) {
   EXPECT_NEAR(seen, model, relative * model + 4 * std::sqrt(model / kPackets)) << what;
 }
 
-class RedBesideNs3 : public ::testing::TestWithParam<Case> {};
+class RedBesideNs3 : public ::testing::TestWithParam<RedCase> {};
 
 TEST_P(RedBesideNs3, SameArrivals) {
-  const Case& c = GetParam();
+  const RedCase& c = GetParam();
   const std::vector<std::int64_t> times = arrivals(c.load, c.poisson);
   const Fate ours = through_program(c.red, times);
   const Fate theirs = through_ns3(c.red, times);
@@ -175,8 +175,8 @@ TEST_P(RedBesideNs3, SameArrivals) {
     EXPECT_NEAR(ours.dropped, theirs.dropped, 0.15 * theirs.dropped);
   }
   // That is the only cause of the difference between them.
-  const Fate as_ours = Model{true}.carry(c.red, times);
-  const Fate as_theirs = Model{false}.carry(c.red, times);
+  const Fate as_ours = RedModel{true}.carry(c.red, times);
+  const Fate as_theirs = RedModel{false}.carry(c.red, times);
   expect_like(ours.dropped, as_ours.dropped, 0.02, "dropped by the program");
   expect_like(ours.marked, as_ours.marked, 0.02, "marked by the program");
   EXPECT_NEAR(ours.wait, as_ours.wait, 0.02 * as_ours.wait);
@@ -195,32 +195,32 @@ RedParameters with(bool ecn, bool wait, bool gentle) {
 
 INSTANTIATE_TEST_SUITE_P(
     , RedBesideNs3,
-    ::testing::Values(Case{"ns-2's at the papers' time", 0.9, true, with(false, true, false)},
-                      Case{"ns-2's at the papers' time", 0.97, true, with(false, true, false)},
-                      Case{"ns-2's at the papers' time", 1.05, true, with(false, true, false)},
-                      Case{"ns-2's at the papers' time", 1.2, true, with(false, true, false)},
-                      Case{"1993", 0.97, true, with(false, false, false)},
-                      Case{"1993", 1.05, true, with(false, false, false)},
-                      Case{"1993", 1.2, true, with(false, false, false)},
-                      Case{"gentle", 1.05, true, with(false, true, true)},
-                      Case{"gentle", 1.3, true, with(false, true, true)},
-                      Case{"steady", 1.02, false, with(false, true, false)},
-                      Case{"steady", 1.05, false, with(false, true, false)},
-                      Case{"steady 1993", 1.05, false, with(false, false, false)},
-                      Case{"steady 1993", 1.08, false, with(false, false, false)},
-                      Case{"steady gentle", 1.2, false, with(false, true, true)},
-                      Case{"ECN", 0.9, true, with(true, true, false)},
-                      Case{"ECN", 0.95, true, with(true, true, false)},
-                      Case{"ECN", 0.95, true, with(true, false, false)}));
+    ::testing::Values(RedCase{"ns-2's at the papers' time", 0.9, true, with(false, true, false)},
+                      RedCase{"ns-2's at the papers' time", 0.97, true, with(false, true, false)},
+                      RedCase{"ns-2's at the papers' time", 1.05, true, with(false, true, false)},
+                      RedCase{"ns-2's at the papers' time", 1.2, true, with(false, true, false)},
+                      RedCase{"1993", 0.97, true, with(false, false, false)},
+                      RedCase{"1993", 1.05, true, with(false, false, false)},
+                      RedCase{"1993", 1.2, true, with(false, false, false)},
+                      RedCase{"gentle", 1.05, true, with(false, true, true)},
+                      RedCase{"gentle", 1.3, true, with(false, true, true)},
+                      RedCase{"steady", 1.02, false, with(false, true, false)},
+                      RedCase{"steady", 1.05, false, with(false, true, false)},
+                      RedCase{"steady 1993", 1.05, false, with(false, false, false)},
+                      RedCase{"steady 1993", 1.08, false, with(false, false, false)},
+                      RedCase{"steady gentle", 1.2, false, with(false, true, true)},
+                      RedCase{"ECN", 0.9, true, with(true, true, false)},
+                      RedCase{"ECN", 0.95, true, with(true, true, false)},
+                      RedCase{"ECN", 0.95, true, with(true, false, false)}));
 
 // RED where ns-2 has it. Both draw for themselves: over kRuns runs of 60 000 packets chance leaves
 // about 0.0002 of drops and marks, and 0.2 % of the wait. The bounds are five times that; RED at
 // departure does not keep them above the link's rate.
-class RedOnArrivalBesideNs3 : public ::testing::TestWithParam<Case> {};
+class RedOnArrivalBesideNs3 : public ::testing::TestWithParam<RedCase> {};
 
 TEST_P(RedOnArrivalBesideNs3, SameArrivals) {
   constexpr std::uint64_t kRuns = 4;
-  const Case& c = GetParam();
+  const RedCase& c = GetParam();
   Fate queue, program, theirs, theirs_by_default;
   for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
     const std::vector<std::int64_t> times = arrivals(c.load, c.poisson, seed);
@@ -252,17 +252,17 @@ TEST_P(RedOnArrivalBesideNs3, SameArrivals) {
 
 INSTANTIATE_TEST_SUITE_P(
     , RedOnArrivalBesideNs3,
-    ::testing::Values(Case{"ns-2's at the papers' time", 0.9, true, with(false, true, false)},
-                      Case{"ns-2's at the papers' time", 1.05, true, with(false, true, false)},
-                      Case{"ns-2's at the papers' time", 1.2, true, with(false, true, false)},
-                      Case{"1993", 0.9, true, with(false, false, false)},
-                      Case{"1993", 1.05, true, with(false, false, false)},
-                      Case{"1993", 1.2, true, with(false, false, false)},
-                      Case{"gentle", 1.05, true, with(false, true, true)},
-                      Case{"gentle", 1.2, true, with(false, true, true)},
-                      Case{"ECN", 0.9, true, with(true, true, false)},
-                      Case{"ECN", 1.05, true, with(true, true, false)},
-                      Case{"ECN", 1.2, true, with(true, true, false)}));
+    ::testing::Values(RedCase{"ns-2's at the papers' time", 0.9, true, with(false, true, false)},
+                      RedCase{"ns-2's at the papers' time", 1.05, true, with(false, true, false)},
+                      RedCase{"ns-2's at the papers' time", 1.2, true, with(false, true, false)},
+                      RedCase{"1993", 0.9, true, with(false, false, false)},
+                      RedCase{"1993", 1.05, true, with(false, false, false)},
+                      RedCase{"1993", 1.2, true, with(false, false, false)},
+                      RedCase{"gentle", 1.05, true, with(false, true, true)},
+                      RedCase{"gentle", 1.2, true, with(false, true, true)},
+                      RedCase{"ECN", 0.9, true, with(true, true, false)},
+                      RedCase{"ECN", 1.05, true, with(true, true, false)},
+                      RedCase{"ECN", 1.2, true, with(true, true, false)}));
 
 }  // namespace
 }  // namespace tiercast::p4test

@@ -17,7 +17,7 @@ namespace {
 
 using testkit::Tree;
 
-constexpr std::uint32_t kUp = 1, kDown = 2;  // ports
+constexpr std::uint32_t kDown = 2;  // port
 constexpr unsigned kLayers = 5;
 constexpr std::size_t kReceivers = 16;
 constexpr std::size_t kSimDataBytes = 32;

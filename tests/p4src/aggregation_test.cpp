@@ -9,7 +9,6 @@
 namespace tiercast::p4test {
 namespace {
 
-constexpr std::uint32_t kUp = 1;
 constexpr std::uint64_t kSenderMac = 0x020000000002;
 constexpr std::uint32_t kMaxRttUs = 50'000;  // the sender's estimate in its data
 

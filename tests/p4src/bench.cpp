@@ -203,14 +203,14 @@ void Bench::pi2(std::uint32_t port, const PiParameters& p) {
 }
 
 void Bench::dualpi2(std::uint32_t port, const DualPi2Parameters& p) {
-  constexpr std::uint64_t kOne = std::uint64_t{1} << 32;
+  constexpr std::uint64_t kWhole = std::uint64_t{1} << 32;
   auto values = pi_values(p.pi);
   const auto coupling = static_cast<std::uint64_t>(std::lround(std::ldexp(p.coupling, 4)));
   values.push_back(number(coupling, 1));
-  values.push_back(number(std::min((kOne * 16 + coupling - 1) / coupling, kOne - 1), 4));
+  values.push_back(number(std::min((kWhole * 16 + coupling - 1) / coupling, kWhole - 1), 4));
   values.push_back(number(p.ramp_us, 4));
   values.push_back(number(p.ramp_us + p.range_us, 4));
-  values.push_back(number(p.range_us == 0 ? 0 : (kOne - 1) / p.range_us, 4));
+  values.push_back(number(p.range_us == 0 ? 0 : (kWhole - 1) / p.range_us, 4));
   values.push_back(number(p.ramp_depth, 3));
   put(*switch_, "port_marking", entry({FieldMatch::exact(number(port, 2))}, "dualpi2", values));
 }

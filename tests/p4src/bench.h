@@ -17,6 +17,13 @@ namespace tiercast::p4test {
 inline constexpr std::uint32_t kCpuPort = 510;
 inline constexpr std::int64_t kMicrosecond = 1000;
 inline constexpr std::int64_t kMillisecond = 1000 * kMicrosecond;
+inline constexpr std::int64_t kNsPerByte = 1000;  // at 8 Mbit/s
+inline constexpr double kOne = 4294967296.0;      // a probability of 1 in a register
+// Where tests have not more ports to tell apart:
+inline constexpr std::uint32_t kUp = 1;    // towards the sender
+inline constexpr std::uint32_t kPort = 2;  // whose queue is tested
+
+using Ports = std::vector<std::uint32_t>;
 
 struct Sent {
   std::uint32_t port;

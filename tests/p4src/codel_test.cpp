@@ -9,7 +9,6 @@
 namespace tiercast::p4test {
 namespace {
 
-constexpr std::uint32_t kPort = 2;
 constexpr std::int64_t kService = kMillisecond;  // of a packet of 1000 bytes at 8 Mbit/s
 
 class Codel : public SwitchTest {

@@ -13,8 +13,6 @@
 namespace tiercast::p4test {
 namespace {
 
-constexpr std::uint32_t kPort = 2;
-constexpr double kOne = 4294967296.0;  // a probability of 1 in a register
 constexpr std::int64_t kPeriodUs = 1 << 14;
 
 bool is_l4s(std::uint8_t ecn) { return (ecn & 1) == 1; }
@@ -192,7 +190,7 @@ struct Offered {
 // waited at any time: cq.time() and lq.time() of dualpi2_update() in A.2, at the end of each
 // period. The program knows the waits of the packets that departed.
 TEST_F(DualPi2, FollowsTheLongerOfTheQueuesDelays) {
-  constexpr std::int64_t kService = kMillisecond;
+  constexpr std::int64_t kTransmission = kMillisecond;
   bench.dualpi2(kPort, {});
   bench.two_queues(kPort, 8e6, 0.1);
   std::mt19937 random(5);
@@ -219,7 +217,7 @@ TEST_F(DualPi2, FollowsTheLongerOfTheQueuesDelays) {
   std::size_t turn = 0;  // identifications are modulo 2^16
   for (const Sent& sent : bench.sent()) {
     const std::size_t index = identification(sent.frame) + (turn & ~std::size_t{0xffff});
-    offered[index].wait_ns = sent.due_ns - kService - offered[index].time_ns;
+    offered[index].wait_ns = sent.due_ns - kTransmission - offered[index].time_ns;
     ++turn;
   }
   // The RFC's, with an update at the end of each period.

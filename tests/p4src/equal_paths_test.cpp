@@ -9,12 +9,11 @@
 namespace tiercast::p4test {
 namespace {
 
-constexpr std::uint8_t kMoreFragments = 1;
-constexpr std::uint32_t kFirst = 40;               // place of the next hops
-constexpr std::uint32_t kMultiplier = 0x9e3779b1;  // odd
-constexpr std::uint64_t kMac = 0x020000000200;     // and the port
+constexpr std::uint32_t kFirst = 40;                 // place of the next hops
+constexpr std::uint32_t kMultiplier = 0x9e3779b1;    // odd
+constexpr std::uint64_t kFirstMac = 0x020000000200;  // and the port
 constexpr std::uint32_t kPorts[] = {2, 3, 4};
-constexpr std::uint32_t kCount = 3;  // of them
+constexpr std::uint32_t kPaths = 3;  // of them
 
 // Bit by bit: the polynomial of IEEE 802.3, reflected.
 std::uint32_t crc32(std::span<const std::byte> bytes) {
@@ -30,12 +29,12 @@ void append(Frame& to, std::uint64_t value, int bytes) {
   while (bytes-- > 0) to.push_back(static_cast<std::byte>(value >> (8 * bytes)));
 }
 
-struct Ports {
+struct UdpPorts {
   std::uint16_t source = 0, destination = 0;
 };
 
 // Of a packet whose protocol has ports, the payload; of UDP a whole header.
-Frame with_ports(Ports ports, std::size_t bytes = 40) {
+Frame with_ports(UdpPorts ports, std::size_t bytes = 40) {
   Frame payload;
   append(payload, ports.source, 2);
   append(payload, ports.destination, 2);
@@ -44,7 +43,7 @@ Frame with_ports(Ports ports, std::size_t bytes = 40) {
   return payload;
 }
 
-std::uint32_t flow_hash(const Packet& packet, Ports ports) {
+std::uint32_t flow_hash(const Packet& packet, UdpPorts ports) {
   Frame packed;
   append(packed, packet.src, 4);
   append(packed, packet.dst, 4);
@@ -57,10 +56,10 @@ std::uint32_t flow_hash(const Packet& packet, Ports ports) {
 class EqualPaths : public SwitchTest {
  protected:
   EqualPaths() {
-    for (std::uint32_t i = 0; i < kCount; ++i) {
-      bench.next_hop(kFirst + i, kPorts[i], kMac + kPorts[i]);
+    for (std::uint32_t i = 0; i < kPaths; ++i) {
+      bench.next_hop(kFirst + i, kPorts[i], kFirstMac + kPorts[i]);
     }
-    bench.spread("10.0.0.0", 8, kFirst, kCount, kMultiplier);
+    bench.spread("10.0.0.0", 8, kFirst, kPaths, kMultiplier);
   }
 
   // The port that it left on; 0: none.
@@ -72,7 +71,7 @@ class EqualPaths : public SwitchTest {
     return used.empty() ? 0 : used[0];
   }
 
-  static std::uint32_t wanted(std::uint32_t hash, std::uint32_t count = kCount,
+  static std::uint32_t wanted(std::uint32_t hash, std::uint32_t count = kPaths,
                               std::uint32_t multiplier = kMultiplier) {
     const std::uint32_t upper = (hash * multiplier) >> 16;
     return kPorts[(upper * count) >> 16];
@@ -89,7 +88,7 @@ class EqualPaths : public SwitchTest {
   }
 
   std::mt19937 random{20261124};
-  Ports ports;  // of the packet drawn last
+  UdpPorts ports;  // of the packet drawn last
 };
 
 TEST_F(EqualPaths, TheHashIsCrc32) {
@@ -115,7 +114,7 @@ TEST_F(EqualPaths, ItIsForwardedAsOverOnePath) {
   const std::uint32_t port = port_of(packet);
   const Frame in = packet.bytes();
   const Frame& out = bench.sent()[0].frame;
-  EXPECT_EQ(dst_mac(out), kMac + port);
+  EXPECT_EQ(dst_mac(out), kFirstMac + port);
   EXPECT_EQ(src_mac(out), packet.dst_mac);
   EXPECT_EQ(ttl(out), ttl(in) - 1);
   EXPECT_TRUE(checksum_right(out));
@@ -164,8 +163,8 @@ TEST_F(EqualPaths, AShortTcpHeaderHasPorts) {
 TEST_F(EqualPaths, TheMostSpecificEntryCountsAndOneNextHopComesFirst) {
   bench.spread("10.1.0.0", 16, kFirst, 2, 1);
   bench.spread("10.1.1.2", 32, kFirst + 2, 1, 1);
-  bench.prefix("10.2.0.0", 16, 1, kMac);
-  bench.host("10.1.2.2", 1, kMac);
+  bench.prefix("10.2.0.0", 16, 1, kFirstMac);
+  bench.host("10.1.2.2", 1, kFirstMac);
   for (int i = 0; i < 200; ++i) {
     Packet packet = drawn();
     packet.dst = address("10.1.1.1");
@@ -196,7 +195,7 @@ TEST_F(EqualPaths, TheLastPartOfTheRangeIsTheLastHop) {
     packet.dst = address("10.1.0.1");
     const std::uint32_t upper = flow_hash(packet, ports) >> 16;
     const std::uint32_t place = (1000 + ((upper * 0xffff) >> 16)) & 0xffff;
-    bench.next_hop(place, 4, kMac);
+    bench.next_hop(place, 4, kFirstMac);
     ASSERT_EQ(port_of(packet), 4) << upper;
     bench.no_next_hop(place);
   }

@@ -14,7 +14,6 @@ namespace {
 
 using IngressCounts = std::array<std::uint64_t, kIngressFates>;
 
-constexpr std::uint32_t kUp = 1;             // towards the sender
 constexpr std::uint32_t kFirstColumn = 512;  // of groups
 
 // 10.0.0.2, the sender, is behind port 1; 10.0.1.2 is behind port 2. Session 1's two layers go to
@@ -251,7 +250,7 @@ TEST_F(Fates, SummariesEnterTheQueueTowardsTheSender) {
 // overflow. What has entered each queue is then known from ingress alone, for each layer at any
 // time. The traffic manager, which counts independently, must agree.
 TEST_F(Fates, WhatEnteredIsExactWhileMembersComeAndGo) {
-  constexpr std::uint32_t kLayers = 3;
+  constexpr std::uint32_t kRanks = 3;
   std::mt19937 random(7);
   const auto below = [&](std::uint32_t bound) {
     return static_cast<std::uint32_t>(random() % bound);
@@ -263,7 +262,7 @@ TEST_F(Fates, WhatEnteredIsExactWhileMembersComeAndGo) {
   std::uint64_t dropped = 0;
   for (int i = 0; i < 5000; ++i) {
     if (below(20) == 0) {
-      const std::uint32_t rank = below(kLayers), members = below(16);
+      const std::uint32_t rank = below(kRanks), members = below(16);
       std::vector<std::uint32_t> ports;
       for (std::uint32_t port = 1; port <= 4; ++port) {
         if (members & 1u << (port - 1)) ports.push_back(port);
@@ -272,7 +271,7 @@ TEST_F(Fates, WhatEnteredIsExactWhileMembersComeAndGo) {
       ports_of[next_group] = ports;
       rank_of[next_group++] = rank;
     }
-    bench.receive(1 + below(4), below(4) == 0 ? Packet{} : layer_packet(1, below(kLayers)));
+    bench.receive(1 + below(4), below(4) == 0 ? Packet{} : layer_packet(1, below(kRanks)));
     bench.advance(below(4000) * kMicrosecond);
     if (below(50) != 0) continue;
     ++looks;
@@ -284,7 +283,7 @@ TEST_F(Fates, WhatEnteredIsExactWhileMembersComeAndGo) {
         const std::uint64_t entered = copies * bench.entered_group(mgid);
         if (entered > 0) expected[1 + (8 | rank_of[mgid])] += entered;
       }
-      for (std::uint32_t rank = 0; rank < kLayers; ++rank) {  // the fixture's groups
+      for (std::uint32_t rank = 0; rank < kRanks; ++rank) {  // the fixture's groups
         const std::uint64_t entered = port > 1 && rank < 2 ? bench.entered_group(1 + rank) : 0;
         if (entered > 0) expected[1 + (8 | rank)] += entered;
       }

@@ -11,7 +11,6 @@ namespace {
 constexpr std::uint64_t kMac2 = 0x020000000202;
 constexpr std::uint64_t kMac3 = 0x020000000303;
 constexpr std::uint64_t kMac4 = 0x020000000404;
-constexpr std::uint8_t kMoreFragments = 1;
 
 class Forwarding : public SwitchTest {
  protected:

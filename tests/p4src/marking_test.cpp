@@ -11,9 +11,8 @@
 namespace tiercast::p4test {
 namespace {
 
-constexpr double kRate = 8e6;              // bit/s
-constexpr std::int64_t kNsPerByte = 1000;  // at kRate
-constexpr std::uint32_t kPacket = 256;     // one packet, in units of the average
+constexpr double kRate = 8e6;           // bit/s
+constexpr std::uint32_t kPacket = 256;  // one packet, in units of the average
 constexpr std::uint64_t kMac = 0x020000000202;
 
 // Port 2 is the bottleneck. Sessions 1 to 3 have subscribers for ranks 0 to 3 behind it.
@@ -258,13 +257,13 @@ class Average : public Marking {
 };
 
 constexpr unsigned kSeed = 2000;
-constexpr std::size_t kCount = 900;  // must stay below 1000: see bursts()
+constexpr std::size_t kPackets = 900;  // must stay below 1000: see bursts()
 
 TEST_F(Average, IsTheModelsAfterEveryDeparture) {
   SCOPED_TRACE(::testing::Message() << "seed " << kSeed);
   FixedPointAverage model;
   std::uint32_t longest = 0;
-  run(bursts(kSeed, kCount), [&](std::size_t i, const Departure& departure) {
+  run(bursts(kSeed, kPackets), [&](std::size_t i, const Departure& departure) {
     model.depart(departure);
     longest = std::max(longest, departure.depth);
     ASSERT_EQ(bench.avg_queue(2), model.units)
@@ -278,7 +277,7 @@ TEST_F(Average, ErrorOfTheFixedPointIsWithinItsBound) {
   SCOPED_TRACE(::testing::Message() << "seed " << kSeed);
   ExactAverage exact;
   double least = 1, most = 0;
-  run(bursts(kSeed, kCount), [&](std::size_t, const Departure& departure) {
+  run(bursts(kSeed, kPackets), [&](std::size_t, const Departure& departure) {
     exact.depart(departure);
     const double error = bench.avg_queue(2) / 256.0 - exact.packets;
     least = std::min(least, error);
@@ -311,7 +310,7 @@ TEST_F(Average, ErrorReachesItsBound) {
 
 TEST_F(Average, APacketIsMarkedExactlyWhenItIsAboveTheThreshold) {
   SCOPED_TRACE(::testing::Message() << "seed " << kSeed);
-  const Traffic traffic = bursts(kSeed, kCount);
+  const Traffic traffic = bursts(kSeed, kPackets);
   std::vector<std::uint32_t> averages;
   FixedPointAverage model;
   for (const Departure& departure : departures(traffic.arrivals, kNsPerByte)) {

@@ -8,8 +8,6 @@
 namespace tiercast::p4test {
 namespace {
 
-using Ports = std::vector<std::uint32_t>;
-
 class Multicast : public SwitchTest {
  protected:
   Ports ports_for(std::uint32_t ingress_port, const Packet& packet) {

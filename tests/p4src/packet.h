@@ -21,6 +21,7 @@ inline constexpr std::uint8_t kTcp = 6;
 inline constexpr std::uint8_t kUdp = 17;
 inline constexpr std::size_t kEthernetBytes = 14;
 inline constexpr std::size_t kIpv4Bytes = 20;
+inline constexpr std::uint8_t kMoreFragments = 1;  // of the flags
 
 // A random number below `bound`.
 inline std::uint32_t draw(std::mt19937& random, std::uint32_t bound) {

@@ -15,9 +15,6 @@
 namespace tiercast::p4test {
 namespace {
 
-constexpr std::uint32_t kPort = 2;
-constexpr double kOne = 4294967296.0;  // a probability of 1 in a register
-
 // The controller in real numbers, from RFC 8033, 4.2 and 5.5, and RFC 9332, A.1.
 struct PiModel {
   PiParameters gains;
@@ -127,14 +124,14 @@ void expect_share(double seen, double p, std::size_t packets) {
   EXPECT_NEAR(seen, p, 4 * std::sqrt(p * (1 - p) / static_cast<double>(packets)) + 1e-9) << p;
 }
 
-struct Law {
+struct PiLaw {
   const char* name;
   bool tuned;
   double load;  // mean
   friend void PrintTo(const Law& law, std::ostream* out) { *out << "load " << law.load; }
 };
 
-class PiFollows : public Pi, public ::testing::WithParamInterface<Law> {};
+class PiFollows : public Pi, public ::testing::WithParamInterface<PiLaw> {};
 
 // All packets are marked or pass, so the queue is a plain one. The load goes up and down by 0.2.
 TEST_P(PiFollows, TheDelay) {
@@ -190,7 +187,7 @@ TEST_P(PiFollows, TheDelay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, PiFollows,
-                         ::testing::Values(Law{"PIE", true, 0.93}, Law{"PI2", false, 0.88}),
+                         ::testing::Values(PiLaw{"PIE", true, 0.93}, PiLaw{"PI2", false, 0.88}),
                          [](const auto& law) { return law.param.name; });
 
 TEST_F(Pi, PieDropsWithItsProbability) {

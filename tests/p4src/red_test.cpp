@@ -11,9 +11,7 @@
 namespace tiercast::p4test {
 namespace {
 
-constexpr std::uint32_t kPort = 2;
 constexpr double kUnit = 1 << 18;  // of red_average
-constexpr std::int64_t kNsPerByte = 1000;
 
 class RedTest : public SwitchTest {
  protected:

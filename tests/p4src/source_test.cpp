@@ -7,8 +7,7 @@
 namespace tiercast::p4test {
 namespace {
 
-constexpr std::uint32_t kUp = 1, kHost = 2, kOther = 3, kFormer = 4;
-using Ports = std::vector<std::uint32_t>;
+constexpr std::uint32_t kHost = 2, kOther = 3, kFormer = 4;
 
 // The source, 10.0.0.2, is behind port 1. Host 10.0.1.2 is at port 2, host 10.0.2.2 at port 3. Port
 // 4 leads to a switch, as port 1 does. Session 1's bottom layer goes to port 3.

@@ -19,7 +19,7 @@ struct Operands {
 constexpr std::size_t kOperandBytes = 1 + 2 + 4 + 16 + 32;
 constexpr std::size_t kResultBytes = 11 + 2 + 1 + 6 + 1 + 16 + 1 + 64 + 1 + 16;
 
-Frame frame_of(const Operands& o) {
+Frame operand_frame(const Operands& o) {
   FrameBuilder b;
   b.put(2, 8).put(o.a, 8).put(o.b, 8);
   b.put(static_cast<std::uint16_t>(o.c), 16).put(static_cast<std::uint16_t>(o.d), 16);
@@ -33,7 +33,7 @@ std::uint8_t bit(bool value) { return value ? 1 : 0; }
 
 void check(Bench& bench, const Operands& o) {
   bench.out.sent.clear();
-  bench.receive(1, frame_of(o));
+  bench.receive(1, operand_frame(o));
   ASSERT_EQ(bench.out.sent.size(), 1u);
   const Frame& frame = bench.out.sent[0].frame;
   ASSERT_EQ(frame.size(), kOperandBytes + kResultBytes);
@@ -108,7 +108,7 @@ TEST(Expressions, AtRandom) {
 TEST(Parser, LookaheadSelectsAndShortPacketsStopParsing) {
   Bench bench("expressions");
   Operands o{1, 2, 3, 4, 5, 6, 7, 8};
-  Frame marked = frame_of(o);
+  Frame marked = operand_frame(o);
   marked[kOperandBytes] = std::byte{0xde};
   marked[kOperandBytes + 1] = std::byte{0xad};
   bench.receive(1, marked);
@@ -116,7 +116,7 @@ TEST(Parser, LookaheadSelectsAndShortPacketsStopParsing) {
   EXPECT_EQ(bench.out.sent[0].frame, marked);  // the results were part of the payload
 
   // The operands are in the frame, the results are not. The bytes that are there stay unchanged.
-  Frame cut = frame_of(o);
+  Frame cut = operand_frame(o);
   cut.resize(kOperandBytes + 10);
   bench.receive(1, cut);
   ASSERT_EQ(bench.out.sent.size(), 2u);

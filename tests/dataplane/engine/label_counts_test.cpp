@@ -20,8 +20,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::int64_t kMillisecond = 1'000'000;  // a frame of 1000 bytes at 8 Mbit/s
-
 std::uint32_t same(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
 const Switch::Options kByLabel{.label = {"label", "label", same}};
 

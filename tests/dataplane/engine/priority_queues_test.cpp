@@ -14,9 +14,6 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr std::int64_t kMillisecond = 1'000'000;
-constexpr std::uint32_t kOut = 2;
-
 // priority.p4's frame.
 struct Asked {
   std::uint32_t label = 0, priority = 0, port = kOut, group = 0, clone = 0, drop = 0;

@@ -14,7 +14,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr std::int64_t kMillisecond = 1'000'000;  // a frame of 1000 bytes at 8 Mbit/s
 constexpr unsigned kToCpu = 1, kRecirculate = 4, kResubmit = 8, kCloneOut = 16, kCloneIn = 32;
 
 // A packet of psa_paths.p4.

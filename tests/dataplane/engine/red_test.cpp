@@ -19,8 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using enum Red::Verdict;
 
-constexpr double kRate = 8e6;                     // bit/s: 1000 bytes in 1 ms
-constexpr std::int64_t kMillisecond = 1'000'000;  // ns
+constexpr double kRate = 8e6;  // bit/s: 1000 bytes in 1 ms
 
 // The average is what a packet finds, so that the chance of each is known.
 RedConfig immediate() { return {.weight = 1}; }
@@ -196,9 +195,7 @@ TEST(Red, WrongParametersAreNamed) {
 
 // --- In the traffic manager ---
 
-constexpr std::uint32_t kOut = 2;
-
-Frame probe(std::uint32_t port = kOut) {  // probe.p4's, of 1000 bytes: 1 ms
+Frame probe_to(std::uint32_t port = kOut) {  // probe.p4's, of 1000 bytes: 1 ms
   return FrameBuilder().put(port, 8).put(0, 8).pad_to(1000).take();
 }
 
@@ -208,7 +205,7 @@ PortConfig link(const RedConfig& red, std::uint32_t queue = 0) {
 
 // So many at once at an idle link: the first goes, and each other one finds one more.
 void burst(Bench& bench, int packets, std::uint32_t port = kOut) {
-  for (int i = 0; i < packets; ++i) bench.receive(1, probe(port));
+  for (int i = 0; i < packets; ++i) bench.receive(1, probe_to(port));
 }
 
 TEST(RedQueue, ARefusedPacketTakesNoPlace) {
@@ -292,7 +289,7 @@ std::vector<std::size_t> dropped(std::uint64_t seed, std::uint32_t port) {
   for (std::size_t i = 0; i < 2000; ++i) {
     const std::uint64_t before = bench.sw.stats(port).early_dropped_packets;
     bench.now += 900'000;
-    bench.receive(1, probe(port));
+    bench.receive(1, probe_to(port));
     if (bench.sw.stats(port).early_dropped_packets != before) gone.push_back(i);
   }
   return gone;

@@ -17,6 +17,9 @@ namespace tiercast::engine {
 
 using Frame = std::vector<std::byte>;
 
+inline constexpr std::int64_t kMillisecond = 1'000'000;  // a frame of 1000 bytes at 8 Mbit/s
+inline constexpr std::uint32_t kOut = 2;                 // the port whose queue is tested
+
 std::string program_text(const std::string& name);
 std::shared_ptr<const Program> load_program(const std::string& name);
 

@@ -15,7 +15,6 @@ namespace {
 using ::testing::ElementsAre;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::uint32_t kOut = 2;
 
 // probe.p4's frame.
 Frame probe(std::size_t bytes, unsigned kind = 0, unsigned port = kOut) {

@@ -17,8 +17,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr std::uint32_t kOut = 2;
-constexpr std::int64_t kMillisecond = 1'000'000;  // ns
 constexpr int kPackets = 200'000;
 constexpr double kDeviations = 5;
 
@@ -102,7 +100,7 @@ TEST(WireLoss, IsThatOfItsSeed) {
 }
 
 // probe.p4's frame, with a number.
-Frame probe(std::uint32_t number) {
+Frame numbered_probe(std::uint32_t number) {
   return FrameBuilder()
       .put(kOut, 8)
       .put(0, 8)
@@ -126,7 +124,7 @@ class WireOfAPort : public ::testing::Test {
   }
   void send(std::int64_t at, std::uint32_t number = 0) {
     bench.now = at;
-    bench.receive(1, probe(number));
+    bench.receive(1, numbered_probe(number));
   }
   std::vector<std::uint64_t> numbers() const {
     std::vector<std::uint64_t> all;
@@ -289,7 +287,7 @@ TEST(WireSeed, OfEveryPortIsItsOwn) {
       EXPECT_OK(bench.sw.set_port(number, {.wire = {.loss = {.in_good = 0.5}}}, 0));
       std::vector<std::uint64_t> arrived;
       for (std::uint32_t i = 0; i < 200; ++i) {
-        Frame frame = probe(i);
+        Frame frame = numbered_probe(i);
         frame[0] = static_cast<std::byte>(number);
         bench.receive(1, frame);
       }

@@ -13,11 +13,11 @@
 namespace tiercast::streams {
 namespace {
 
-constexpr std::uint32_t kSource = 0x0a000002;
+constexpr std::uint32_t kSender = 0x0a000002;
 
 DataFrame packet(std::uint32_t seq, std::int64_t sent_ns, std::int64_t arrival_ns) {
   DataFrame frame;
-  frame.source = kSource;
+  frame.source = kSender;
   frame.group = wire::group_address(1, 0);
   frame.seq = seq;
   frame.ip_bytes = 1000;
@@ -33,13 +33,13 @@ TEST(StreamTable, FindsEachOfAHundredThousandStreamsAndNoOther) {
   const auto group = [](std::uint32_t i) {
     return wire::group_address(static_cast<std::uint16_t>(i / 8), static_cast<std::uint8_t>(i % 8));
   };
-  for (std::uint32_t i = 0; i < kStreams; ++i) ASSERT_EQ(table.add(group(i), kSource), i);
+  for (std::uint32_t i = 0; i < kStreams; ++i) ASSERT_EQ(table.add(group(i), kSender), i);
   EXPECT_EQ(table.add(1, 1), StreamTable::kNone);
   EXPECT_EQ(table.size(), kStreams);
   DataFrame frame = packet(0, 0, 1000);
   for (std::uint32_t turn = 0; turn < 3; ++turn) {
     for (std::uint32_t i = 0; i < kStreams; ++i) {
-      const std::uint32_t index = table.find(group(i), kSource);
+      const std::uint32_t index = table.find(group(i), kSender);
       ASSERT_EQ(index, i);
       frame.seq = turn * 2 + i;  // one is lost between any two
       table.account(index, frame, 1000 + turn);
@@ -50,13 +50,13 @@ TEST(StreamTable, FindsEachOfAHundredThousandStreamsAndNoOther) {
     ASSERT_EQ(table[i].received(), 3u);
     ASSERT_EQ(table[i].sequence.lost(), 2u);
     ASSERT_EQ(table[i].bytes.get(), 3000u);
-    ASSERT_EQ(table.find(group(i), kSource + 1), StreamTable::kNone);
+    ASSERT_EQ(table.find(group(i), kSender + 1), StreamTable::kNone);
   }
 }
 
 TEST(StreamTable, DelaysLieInTheirBin) {
   StreamTable table(1);
-  table.add(wire::group_address(1, 0), kSource);
+  table.add(wire::group_address(1, 0), kSender);
   Rng rng(7);
   std::vector<std::int64_t> latencies, gaps;
   std::int64_t sent = 1'000'000'000, last = 0, sum = 0;
@@ -108,7 +108,7 @@ TEST(StreamTable, BinsAreContiguous) {
 
 TEST(StreamTable, CountsMarksAndExtents) {
   StreamTable table(1);
-  table.add(wire::group_address(1, 0), kSource);
+  table.add(wire::group_address(1, 0), kSender);
   std::int64_t now = 1'000'000;
   for (const std::uint32_t seq : {0u, 1u, 3u, 4u, 2u, 5u, 7u, 6u}) {
     DataFrame frame = packet(seq, seq * 1000, now += 1000);
@@ -131,7 +131,7 @@ TEST(StreamTable, CountsMarksAndExtents) {
 TEST(StreamTable, ARestartedSenderIsKnownByItsTimeUnlessItRepeatsPackets) {
   for (const bool repeats : {false, true}) {
     StreamTable table(1);
-    table.add(wire::group_address(1, 0), kSource);
+    table.add(wire::group_address(1, 0), kSender);
     std::int64_t now = 1'000'000'000;
     for (const std::uint32_t seq : {0u, 1u, 2u, 3u, 0u, 1u}) {
       now += 1'000'000;

@@ -11,7 +11,7 @@
 namespace tiercast {
 namespace {
 
-constexpr Duration kInterval = Duration::milliseconds(10);  // between packets, unless given
+constexpr Duration kSpacing = Duration::milliseconds(10);  // between packets, unless given
 
 // Packets at equal intervals, some of which are dropped.
 class Stream {
@@ -30,7 +30,7 @@ class Stream {
   }
   void drop(unsigned packets) {
     seq_ += packets;
-    now_ = now_ + kInterval * packets;
+    now_ = now_ + kSpacing * packets;
   }
   // Makes eight closed intervals of `length` and an open one of one packet.
   void fill(unsigned length) {
@@ -98,7 +98,7 @@ TEST(LossHistory, TheDiscountHasAFloor) {
 
 TEST(LossHistory, LossesWithinARoundTripAreOneEvent) {
   Stream stream;
-  stream.window = kInterval * 10;
+  stream.window = kSpacing * 10;
   stream.send(100);
   for (int i = 0; i < 5; ++i) {
     stream.drop(1);
@@ -117,7 +117,7 @@ TEST(LossHistory, LossesWithinARoundTripAreOneEvent) {
 // RFC 5348, 5.2: the times of losses are interpolated, so a long gap contains several events.
 TEST(LossHistory, ALongGapIsSeveralEvents) {
   Stream stream;
-  stream.window = kInterval * 9.5;
+  stream.window = kSpacing * 9.5;
   stream.send(50);
   stream.drop(35);
   stream.send(1);
@@ -129,7 +129,7 @@ TEST(LossHistory, ALongGapIsSeveralEvents) {
 
 TEST(LossHistory, MarksAreEventsWithoutALoss) {
   Stream stream;
-  stream.window = kInterval * 3;
+  stream.window = kSpacing * 3;
   stream.send(100);
   stream.send(3, true);
   EXPECT_EQ(stream.events, 1u);
@@ -210,8 +210,8 @@ TEST(LossHistory, ToleratesReorderingAsFarAsAsked) {
     std::uint32_t lost = 0;
     Time now;
     for (const std::uint32_t seq : order) {
-      lost += history.receive(now, 0xfffffff8 + seq, false, kInterval).lost;
-      now = now + kInterval;
+      lost += history.receive(now, 0xfffffff8 + seq, false, kSpacing).lost;
+      now = now + kSpacing;
     }
     // 1 is overtaken by one packet, 3 and 4 by 5, 7 by 8, 6 by both, 9 by two.
     EXPECT_EQ(lost, later == 1 ? 6u : later == 2 ? 2u : 0u) << later;

@@ -22,7 +22,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr unsigned kLayers = 3;
+constexpr unsigned kSessionLayers = 3;
 constexpr std::string_view kRecords[] = {"trial.state"};
 const Scheme kScheme{.name = "trial",
                      .id = 99,
@@ -37,7 +37,7 @@ Time at(double ms) { return Time::zero() + Duration::seconds(ms / 1000); }
 SessionConfig config() {
   SessionConfig result;
   result.session = 12;
-  result.layers = kLayers;
+  result.layers = kSessionLayers;
   return result;
 }
 

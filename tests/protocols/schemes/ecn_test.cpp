@@ -45,13 +45,13 @@ class Marker : public Relay {
   bool marks_;
 };
 
-struct Outcome {
+struct EcnOutcome {
   std::uint64_t ect, not_ect, others_ect;
   ReceiverCounters receiver;
 };
 
 // Two minutes alone behind 1 Mbit/s.
-Outcome run(const Scheme& scheme, const std::vector<std::string>& set, bool marks) {
+EcnOutcome run(const Scheme& scheme, const std::vector<std::string>& set, bool marks) {
   LinkConfig link;
   link.rate = Rate::mbit_per_second(1);
   link.delay = Duration::milliseconds(20);
@@ -79,8 +79,8 @@ TEST(Ecn, WhatIgnoresMarksIsNotEcnCapable) {
       std::vector<std::string> set;
       if (has_parameter) set.push_back(parameter + (ecn ? "=1" : "=0"));
       SCOPED_TRACE(set.empty() ? std::string(scheme.name) : set[0]);
-      const Outcome plain = run(scheme, set, false);
-      const Outcome marked = run(scheme, set, true);
+      const EcnOutcome plain = run(scheme, set, false);
+      const EcnOutcome marked = run(scheme, set, true);
       EXPECT_EQ(plain.others_ect + marked.others_ect, 0u);
       ASSERT_GT(plain.receiver.packets, 100u);
       if (has_parameter ? ecn : scheme.name == "sim") {

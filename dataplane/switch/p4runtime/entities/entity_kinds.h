@@ -10,10 +10,6 @@
 
 namespace tiercast::vswitch {
 
-inline RequestError invalid(const std::string& message) {
-  return {grpc::INVALID_ARGUMENT, message};
-}
-
 template <class T>
 T value_of(engine::Result<T>&& result) {
   require(result.status());

@@ -23,6 +23,10 @@ class RequestError : public std::runtime_error {
   grpc::StatusCode code_;
 };
 
+inline RequestError invalid(const std::string& message) {
+  return {grpc::INVALID_ARGUMENT, message};
+}
+
 grpc::Status to_grpc(const engine::Status& status);
 // Throws RequestError if status is not ok.
 void require(const engine::Status& status);

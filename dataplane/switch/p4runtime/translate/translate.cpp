@@ -14,8 +14,6 @@ namespace {
 
 using engine::MatchKind;
 
-RequestError invalid(const std::string& message) { return {grpc::INVALID_ARGUMENT, message}; }
-
 std::string all_ones(unsigned width) {
   std::string bytes((width + 7) / 8, '\xff');
   if (width % 8 != 0) bytes[0] = static_cast<char>((1u << width % 8) - 1);
