@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "protocols/common/departures.h"
 #include "protocols/common/ewma.h"
 #include "protocols/common/exponential_timer.h"
 #include "protocols/common/gap_detector.h"
@@ -126,6 +127,38 @@ TEST(RateMeter, AShortHistoryCountsFromTheFirstBytes) {
   Time now = Time::zero() + Duration::seconds(7);
   for (int i = 0; i < 20; ++i, now = now + Duration::milliseconds(10)) meter.add(now, 1000);
   EXPECT_NEAR(meter.rate(now).bytes_per_second(), 100'000, 1'000);
+}
+
+// Savage et al.: an acknowledgement proves no more than what its echo does. Stamps and numbers
+// wrap.
+TEST(Departures, AnEchoProvesWhatHadLeftByThen) {
+  Departures departures(4);
+  EXPECT_FALSE(departures.highest_at(0));
+  departures.note(0xfffffff0, 0xfffffffe);
+  departures.note(10, 0xffffffff);
+  departures.note(10, 0);  // two at the same instant
+  departures.note(30, 0);  // a repetition
+  EXPECT_EQ(departures.highest_at(0xfffffff0), 0xfffffffe);
+  EXPECT_EQ(departures.highest_at(10), 0u);
+  EXPECT_EQ(departures.highest_at(30), 0u);
+  for (const std::uint32_t guess : {0xffffffefu, 0xfffffff1u, 9u, 11u, 29u, 31u}) {
+    EXPECT_FALSE(departures.highest_at(guess)) << guess;
+  }
+  departures.note(40, 1);  // the oldest is forgotten
+  EXPECT_FALSE(departures.highest_at(0xfffffff0));
+  EXPECT_EQ(departures.highest_at(40), 1u);
+}
+
+TEST(Departures, AProofStaysWhenALaterEchoIsOlder) {
+  Departures departures(8);
+  for (std::uint32_t i = 1; i <= 5; ++i) departures.note(100 * i, i);
+  Proof proof;
+  EXPECT_FALSE(proof.beyond(departures, 250, 2));  // no packet left then
+  EXPECT_EQ(proof.beyond(departures, 300, 3), 0u);
+  EXPECT_EQ(proof.beyond(departures, 300, 5), 2u);
+  EXPECT_EQ(proof.beyond(departures, 200, 3), 0u);  // overtaken on its way
+  EXPECT_EQ(proof.beyond(departures, 450, 4), 1u);  // a guess proves nothing
+  EXPECT_EQ(proof.beyond(departures, 500, 4), 0u);
 }
 
 }  // namespace
