@@ -27,8 +27,20 @@ struct Outcome {
   double beside = 0;     // an honest member behind the same bottleneck
   double elsewhere = 0;  // one behind a wider one
   double loss = 0;
-  int top = 0;  // layers of the liar, less one
+  int top = 0;             // layers of the liar, less one
+  std::uint64_t said = 0;  // messages of the liar
   std::uint64_t implausible = 0;
+};
+
+// Counts what the liar says to the sender.
+class Ear : public Relay {
+ public:
+  explicit Ear(Tree& tree) { tree.set_relay(0, this); }
+  bool take(const Packet& packet) override {
+    said += !packet.multicast && packet.from == kLiar ? 1 : 0;
+    return false;
+  }
+  std::uint64_t said = 0;
 };
 
 // The liar and a member behind a link of 1 Mbit/s, and a member behind one of 2 Mbit/s. `lost`: the
@@ -41,6 +53,7 @@ Outcome run(const Scheme& scheme, const std::string& lie, double lost = 0, std::
   Tree tree(simulator, {0, 0, 1, 1, 2, 2, 3}, link, Duration::milliseconds(10));
   tree.set_rate(2, Rate::mbit_per_second(1));
   tree.set_rate(3, Rate::mbit_per_second(2));
+  Ear ear(tree);
   SessionOptions options;
   options.scheme = scheme.name;
   options.layers = scheme.layered ? 3 : 1;
@@ -59,6 +72,7 @@ Outcome run(const Scheme& scheme, const std::string& lie, double lost = 0, std::
           .elsewhere = result.received_mbit[2],
           .loss = result.loss,
           .top = session.top(0),
+          .said = ear.said,
           .implausible = session.sender().refusals().implausible};
 }
 
@@ -141,14 +155,28 @@ TEST_P(OptimisticAcks, CountForNoMoreThanHasArrived) {
 INSTANTIATE_TEST_SUITE_P(Schemes, OptimisticAcks, testing::Values("pgmcc", "rla"),
                          [](const auto& one) { return std::string(one.param); });
 
-// A member that claims a million has no vote: the others get what they get without it, or more.
-TEST(MillionReceivers, HaveNoVote) {
+TEST(MillionReceivers, AreRefused) {
+  const Outcome told = run(find_scheme("sim"), "million_receivers");
+  EXPECT_GT(told.said, 100u);
+  EXPECT_EQ(told.implausible, told.said);
+}
+
+// SIM's rules bound what one member's reports do, whatever it says.
+class SimMembers : public testing::TestWithParam<std::string> {};
+
+TEST_P(SimMembers, MoveTheirOwnVoteAlone) {
   const Scheme& sim = find_scheme("sim");
   const Outcome honest = run(sim, "");
-  const Outcome told = run(sim, "million_receivers");
+  const Outcome told = run(sim, GetParam());
   EXPECT_GE(told.beside, 0.95 * honest.beside);
   EXPECT_GE(told.elsewhere, 0.95 * honest.elsewhere);
+  EXPECT_LE(told.loss, honest.loss + 0.01);
 }
+
+INSTANTIATE_TEST_SUITE_P(Lies, SimMembers,
+                         testing::Values("always_congested", "never_congested", "rate_zero",
+                                         "million_receivers"),
+                         [](const auto& one) { return one.param; });
 
 TEST(Lies, AreRefusedWhereTheyMeanNothing) {
   for (const Scheme& scheme : schemes()) {
