@@ -1,8 +1,8 @@
 // When the latest packets left, for schemes whose receivers acknowledge packets and echo the time
 // stamp of the one that they answer. Only who has a packet knows its time stamp to the microsecond:
-// so an echo proves which packets the receiver can have, and an acknowledgement of others is a guess
-// (Savage et al., "TCP Congestion Control with a Misbehaving Receiver": a cumulative nonce does the
-// same, but needs a field of its own).
+// so an echo proves which packets the receiver can have, and an acknowledgement of others is a
+// guess (Savage et al., "TCP Congestion Control with a Misbehaving Receiver": a cumulative nonce
+// does the same, but needs a field of its own).
 #pragma once
 
 #include <bit>

@@ -121,8 +121,13 @@ LAYERED = HandMade(
             ),
             "feedback.refused": table(
                 *("non_member", "impersonated", "implausible"),
-                rows=[(4.0, "h0", 2, 0, 1), (10.0, "h0", 2, 0, 1), (15.0, "h0", 2, 3, 4),
-                      (25.0, "h0", 9, 9, 9), (19.0, "h0.s2", 0, 0, 7)],
+                rows=[
+                    (4.0, "h0", 2, 0, 1),
+                    (10.0, "h0", 2, 0, 1),
+                    (15.0, "h0", 2, 3, 4),
+                    (25.0, "h0", 9, 9, 9),
+                    (19.0, "h0.s2", 0, 0, 7),
+                ],
             ),
             "port": table(
                 *("port", "link", "queue_packets", "max_queue_packets"),

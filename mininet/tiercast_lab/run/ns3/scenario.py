@@ -143,9 +143,11 @@ def _sessions(loaded: LoadedExperiment, seed: int) -> list[simulation_pb2.Simula
             sender=f"h{one.session.sender}",
             receivers=(
                 simulation_pb2.SimulatedReceiver(
-                    host=f"h{node}", start_ns=start, recorded=node in recorded,
+                    host=f"h{node}",
+                    start_ns=start,
+                    recorded=node in recorded,
                     lie=one.session.lies.get(node, ""),
-                )  # fmt: skip
+                )
                 for node, start in zip(one.receivers, one.starts, strict=True)
             ),
         )
