@@ -17,7 +17,6 @@ from tiercast_lab.experiment.schemes import known_schemes  # noqa: E402
 from tiercast_lab.measures import find_spec  # noqa: E402
 
 PAGE = ROOT / "docs/lies.md"
-HONEST = "nobody"
 SHOWN = {  # by measure
     "receiver_rate_h6": "liar",
     "receiver_rate_h7": "beside it",
@@ -35,7 +34,8 @@ member and one TCP Reno flow; behind another one of 2 Mbit/s two honest members 
 flow. Numbers are means over the seeds {seeds}, from the end of each run: rates in Mbit/s of the
 liar, of the honest member beside it, of one elsewhere, and of the slower TCP flow, which is the one
 beside the liar; packets lost of all sent to members; and feedback messages that the sender refused.
-The row `{honest}` is the same without a liar. [security.md](security.md#members-that-lie) says what
+The row `nobody` is the same without a liar; `alone` is without the honest member beside it.
+[security.md](security.md#members-that-lie) says what
 is bounded, and by what.
 """
 
@@ -63,7 +63,6 @@ def page(sweep: dict[str, Any]) -> str:
         INTRODUCTION.format(
             command=f"commit {sweep['versions']['commit']}",
             seeds=", ".join(map(str, sweep["seeds"])),
-            honest=HONEST,
         )
     ]
     for name, scheme in known_schemes().items():
@@ -73,7 +72,7 @@ def page(sweep: dict[str, Any]) -> str:
             lie = cell["cell"]["lie"]
             if cell["cell"]["scheme"] != name or cell["excluded"]:
                 continue
-            means = scheme.lies.get(lie, "")
+            means = scheme.lies.get(lie.partition(",")[0], "")
             lines += [f"| {lie} | {' | '.join(row(cell))} | {means} |"]
         lines += [""]
     return "\n".join(lines).rstrip() + "\n"
