@@ -28,15 +28,15 @@ SHOWN = {  # by measure
 INTRODUCTION = """\
 # What a member that lies gains, and what it costs
 
-Made by `scripts/lies_page.py` from `tiercast sweep lies` ({command}). Each run is
+Made by `scripts/lies_page.py` from `tiercast sweep lies` ({command}), seed {seeds}. Each run is
 `experiments/lies.yaml` in virtual time: behind a bottleneck of 1 Mbit/s are the liar, an honest
-member and one TCP Reno flow; behind another one of 2 Mbit/s two honest members and another TCP
-flow. Numbers are means over the seeds {seeds}, from the end of each run: rates in Mbit/s of the
-liar, of the honest member beside it, of one elsewhere, and of the slower TCP flow, which is the one
-beside the liar; packets lost of all sent to members; and feedback messages that the sender refused.
-The row `nobody` is the same without a liar; `alone` is without the honest member beside it.
-[security.md](security.md#members-that-lie) says what
-is bounded, and by what.
+member and one TCP Reno flow; behind another one of 2 Mbit/s are two honest members and another TCP
+flow. Columns: rates in Mbit/s of the liar, of the honest member beside it, of one elsewhere, and of
+the slower TCP flow, which is the one beside the liar; packets lost of all sent to members; and
+feedback messages that the sender refused; all over the end of each run. The row `nobody` is the
+same without a liar; `alone` is without the honest member beside it. SIM runs without TCP, beside
+which it has its lowest rate. [security.md](security.md#members-that-lie) says what is bounded, and
+by what.
 """
 
 

@@ -69,8 +69,8 @@ ON_SENDERS = {
     ),
     "AreRefused": ("a member that reports for a million receivers", "0 accepted, all counted"),
     "CountForNoMoreThanHasArrived": (
-        "optimistic acknowledgements, 16 packets ahead",
-        "found and counted; each counts for what has arrived",
+        "optimistic acknowledgements of a member of RLA, 16 packets ahead",
+        "found and counted; the rates are those without the 16",
     ),
     "AreCountedIfWhatTheySayCannotBeTrue": (
         "every lie of every scheme, of a member in its own name",

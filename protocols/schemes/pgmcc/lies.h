@@ -8,30 +8,30 @@ namespace tiercast::pgmcc {
 
 inline constexpr std::uint32_t kAhead = 16;  // packets
 
-// No packet was lost: no NAK is sent, and acknowledgements go `ahead` beyond the highest packet.
-inline std::size_t without_loss(std::span<const std::byte> honest, std::span<std::byte> out,
-                                std::uint32_t ahead) {
-  using Kind = wire::PgmccFeedback::Kind;
-  bool silent = false;
-  const std::size_t length =
-      retold<wire::PgmccFeedback>(honest, out, [&](wire::PgmccFeedback& feedback) {
-        silent = feedback.kind == Kind::kNak;
-        feedback.loss = 0;
-        if (feedback.kind != Kind::kAck) return;
-        feedback.rx_max += ahead;
-        feedback.bitmap = 0xffffffff;
-      });
-  return silent ? 0 : length;
+// Acknowledges all packets up to the highest that it has, and `ahead` beyond.
+inline void acknowledge_all(wire::PgmccFeedback& feedback, std::uint32_t ahead) {
+  if (feedback.kind != wire::PgmccFeedback::Kind::kAck) return;
+  feedback.rx_max += ahead;
+  feedback.bitmap = 0xffffffff;
 }
 
 inline constexpr Lie kLies[] = {
     {"never_congested", "sends no NAK, and as acker acknowledges what it lost",
      [](std::span<const std::byte> honest, std::span<std::byte> out) {
-       return without_loss(honest, out, 0);
+       bool is_nak = false;
+       const std::size_t length =
+           retold<wire::PgmccFeedback>(honest, out, [&](wire::PgmccFeedback& feedback) {
+             is_nak = feedback.kind == wire::PgmccFeedback::Kind::kNak;
+             feedback.loss = 0;
+             acknowledge_all(feedback, 0);
+           });
+       return is_nak ? 0 : length;
      }},
-    {"optimistic_acks", "and acknowledges 16 packets more than have arrived",
+    // Its NAKs stay, since they make it the acker.
+    {"optimistic_acks", "as acker acknowledges 16 packets more than have arrived, and what it lost",
      [](std::span<const std::byte> honest, std::span<std::byte> out) {
-       return without_loss(honest, out, kAhead);
+       return retold<wire::PgmccFeedback>(
+           honest, out, [](wire::PgmccFeedback& feedback) { acknowledge_all(feedback, kAhead); });
      }},
 };
 

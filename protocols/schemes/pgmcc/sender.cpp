@@ -155,12 +155,14 @@ void Sender::acknowledged(const wire::PgmccFeedback& feedback, Sink& sink) {
     rtt_.update(rtt_of(feedback));
     loss_ = feedback.loss * 0x1p-32;
   }
-  // What it cannot have is left out; the rest counts.
   const auto beyond = proof_.beyond(departures_, feedback.echo_time_us, feedback.rx_max);
-  implausible_ += Proof::is_lie(beyond) ? 1 : 0;
-  if (!beyond || *beyond >= 32) return;
+  const bool is_lie = Proof::is_lie(beyond);
+  implausible_ += is_lie ? 1 : 0;
+  if (!beyond) return;
+  // One that goes too far counts for the packet that it echoes alone.
   const Window::Outcome outcome =
-      window_.acknowledge(feedback.rx_max - *beyond, feedback.bitmap >> *beyond);
+      is_lie ? window_.acknowledge(proof_.echoed(), 1)
+             : window_.acknowledge(feedback.rx_max - *beyond, feedback.bitmap >> *beyond);
   counts_.cuts += outcome.cut ? 1 : 0;
   if (outcome.acked > 0) {
     timeouts_ = 0;
