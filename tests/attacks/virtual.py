@@ -72,6 +72,11 @@ ON_SENDERS = {
         "optimistic acknowledgements of a member of RLA, 16 packets ahead",
         "found and counted; the rates are those without the 16",
     ),
+    "DoNotHideLosses": (
+        "optimistic acknowledgements of PGMCC's acker, 16 packets ahead",
+        "found and counted; the others get what they get without, within 5 %; loss at most 1 % "
+        "above",
+    ),
     "AreCountedIfWhatTheySayCannotBeTrue": (
         "every lie of every scheme, of a member in its own name",
         "counted if it cannot be true, and only then (what others do: `tiercast sweep lies`)",

@@ -117,6 +117,13 @@ bool Sender::plausible(const wire::SimFeedback& feedback) const {
   return below == 0 ? receivers <= 1 && feedback.subtree_rtt_us == 0 : receivers <= 2 * below;
 }
 
+// An aggregator's is everybody's: one liar below it must not silence the others.
+bool Sender::believed(const wire::SimFeedback& feedback) {
+  if (plausible(feedback)) return true;
+  ++implausible_;
+  return config_.members->below(feedback.source) > 0;
+}
+
 void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   now = advance(now);
   wire::SimFeedback feedback;
@@ -130,10 +137,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     ++(bye || serial_newer(fb_req_, feedback.fb_req) ? invalid_ : implausible_);
     return;
   }
-  if (!plausible(feedback)) {
-    ++implausible_;
-    return;
-  }
+  if (!believed(feedback)) return;
   if (phase_ == Phase::kIdle) return;
   const std::uint32_t age = fb_req_ - feedback.fb_req;
   if (bye) {

@@ -60,6 +60,7 @@ class Sender final : public SenderCore {
   bool acceptable(const wire::SimFeedback& feedback) const;
   bool asked(std::uint32_t fb_req) const;
   bool plausible(const wire::SimFeedback& feedback) const;
+  bool believed(const wire::SimFeedback& feedback);  // counts it if it is not plausible
   void merge(const wire::SimFeedback& feedback);
   void sample_rtt(Time now, const wire::SimFeedback& feedback);
   void set_rate(Rank layer, Rate rate, Sink& sink);
