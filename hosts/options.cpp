@@ -39,6 +39,8 @@ std::optional<int> HostOptions::parse(const std::vector<std::string>& arguments)
   std::string source_text;
   recv->add_option("--interface", interface, "network interface to receive on")->required();
   recv->add_option("--source", source_text, "IPv4 address of the session's sender")->required();
+  recv->add_option("--lie", agent.session.lie,
+                   "tell this lie, for experiments: one of those that `schemes` lists");
   recv->add_option("--output", output,
                    "write the transferred file here, with a reliable scheme (rla, mdpcc)");
   std::string digest_text;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "protocols/core/registry.h"
+#include "protocols/driver/lying_receiver.h"
 
 namespace tiercast::hosts {
 
@@ -21,10 +22,13 @@ std::string schemes_as_json() {
                             {"purpose", info.purpose},
                             {"source", info.source}});
     }
+    auto lies = nlohmann::ordered_json::object();
+    for (const Lie& lie : lies_of(scheme)) lies[std::string(lie.name)] = lie.means;
     list.push_back({{"name", scheme.name},
                     {"id", scheme.id},
                     {"layered", scheme.layered},
                     {"aggregated", scheme.aggregated},
+                    {"lies", lies},
                     {"parameters", parameters},
                     {"records", scheme.records}});
   }

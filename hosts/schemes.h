@@ -6,7 +6,9 @@
 
 namespace tiercast::hosts {
 
-// [{"name","id","layered","parameters":[{"name","default","min","max","unit","purpose","source"}]}]
+// [{"name","id","layered","aggregated","lies":{name:
+// meaning},"parameters":[{"name","default","min",
+// "max","unit","whole","used_by","purpose","source"}],"records"}]
 std::string schemes_as_json();
 
 }  // namespace tiercast::hosts

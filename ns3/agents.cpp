@@ -45,7 +45,8 @@ SessionConfig Agent::config(std::uint64_t seed) const {
   if (spec_.session().members_size() > 0) {
     std::vector<Member> members;
     for (const v1::Member& member : spec_.session().members()) {
-      members.push_back({member.id(), ns3::Ipv4Address(member.address().c_str()).Get()});
+      members.push_back(
+          {member.id(), ns3::Ipv4Address(member.address().c_str()).Get(), member.below()});
     }
     result.members = std::make_shared<const Members>(std::move(members));
   }
@@ -201,8 +202,9 @@ void SenderAgent::report(bool second) {
         layer_row(rank, driver_.rate(rank), spec_.session().packet_size(), layer.counters));
   }
   if (second) {
-    records_.add(now().ns(), name_, "feedback",
-                 feedback_row(feedback_, driver_.core().invalid(), 0));
+    records_.add(
+        now().ns(), name_, "feedback",
+        feedback_row(feedback_, driver_.core().invalid(), driver_.core().implausible(), 0));
     if (driver_.refusals().total() > 0) {
       records_.add(now().ns(), name_, "feedback.refused", feedback_refused_row(driver_.refusals()));
     }
@@ -212,13 +214,11 @@ void SenderAgent::report(bool second) {
 // ----------------------------------------------------------------------------------- receiver
 
 ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records,
-                             const v1::SimulatedSession& spec, const std::string& host,
+                             const v1::SimulatedSession& spec, const v1::SimulatedReceiver& own,
                              Membership membership)
-    : Agent(network, records, spec, host),
+    : Agent(network, records, spec, own.host()),
       membership_(std::move(membership)),
-      // The seed is that of the same agent in real time.
-      member_(find_scheme(spec.session().scheme()),
-              config((spec.session().seed() << 16) + host_.number), *this) {
+      member_(find_scheme(spec.session().scheme()), config_of(own), *this) {
   sender_address_ = network.host(spec.sender()).address;
   feedback_.source_mac = host_.mac;
   feedback_.destination_mac = host_.gateway_mac;
@@ -226,6 +226,13 @@ ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records,
   feedback_.destination = sender_address_;
   feedback_.source_port = wire::kFeedbackPort;
   feedback_.destination_port = wire::kFeedbackPort;
+}
+
+SessionConfig ReceiverAgent::config_of(const v1::SimulatedReceiver& own) const {
+  // The seed is that of the same agent in real time.
+  SessionConfig result = config((spec_.session().seed() << 16) + host_.number);
+  result.lie = own.lie();
+  return result;
 }
 
 void ReceiverAgent::start() {

@@ -116,7 +116,7 @@ class ReceiverAgent : public Agent {
   using Membership = std::function<void(const HostSpec&, const v1::SimulatedSession&, Rank, bool)>;
 
   ReceiverAgent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec,
-                const std::string& host, Membership membership);
+                const v1::SimulatedReceiver& own, Membership membership);
 
   void start() override;
   void stop() override;
@@ -125,6 +125,7 @@ class ReceiverAgent : public Agent {
  private:
   friend class ReceiverDriver<ReceiverAgent>;
 
+  SessionConfig config_of(const v1::SimulatedReceiver& own) const;
   void act() override;
   void report(bool second) override;
   bool running() const override { return member_.running(); }

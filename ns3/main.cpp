@@ -122,7 +122,7 @@ class Simulation {
       start_at(session.start_ns(), *senders_.back());
       for (const v1::SimulatedReceiver& receiver : session.receivers()) {
         receivers_.push_back(std::make_unique<ReceiverAgent>(
-            network_, receiver.recorded() ? records_ : unrecorded_, session, receiver.host(),
+            network_, receiver.recorded() ? records_ : unrecorded_, session, receiver,
             [this](const HostSpec& at, const v1::SimulatedSession& of, Rank rank, bool joins) {
               control_.report(at, of, rank, joins);
             }));

@@ -46,8 +46,7 @@ ON_A_LINK = {
     "an object under attack": on_a_link.object_under_attack,
 }
 NOT_TRIED = {
-    "a member that lies in its own name": "what each scheme allows it is not bounded yet",
-    "optimistic acknowledgements": "a member's lie in its own name, too",
+    "an inflated subscription": "nothing bounds it; `tiercast sweep lies` shows what it does",
     "faults: stopped and killed processes, deleted links": "tests of the lab have some of them",
 }
 WIDTHS = (34, 11, 34, 40, 9)

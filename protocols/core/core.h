@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "protocols/base/units.h"
@@ -103,9 +104,13 @@ class SenderCore : public Core {
   // if the layer does not exist, `message` is too short for the headers, or a window-based scheme
   // has nothing to send.
   virtual std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) = 0;
-  // Messages that receive() has refused since start(): invalid or of another session, answers to
-  // something that was not asked, and members beyond the scheme's bound.
+  // Messages that receive() has refused since start(): invalid or of another session, too old, and
+  // members beyond the scheme's bound.
   virtual std::uint64_t invalid() const = 0;
+  // Valid messages since start() that say what cannot be true of the member that sent them: for
+  // more receivers than it speaks for, or of packets that it cannot have. They have the effect of
+  // what can be true, or none. No message is among invalid(), too.
+  virtual std::uint64_t implausible() const { return 0; }
   // Whether data messages leave as ECT(0) instead of Not-ECT. True only if, with these settings,
   // the receivers respond to marks, because queues mark ECT packets where they drop others (RFC
   // 3168, 5). Constant.
@@ -145,6 +150,8 @@ struct SessionConfig {
   std::span<const std::byte> object;
   // Senders: whose feedback is accepted (driver/feedback_sources.h). Null: anybody's.
   std::shared_ptr<const Members> members;
+  // Receivers: the lie that this member tells (driver/lying_receiver.h). Empty: it is honest.
+  std::string lie;
 };
 
 }  // namespace tiercast

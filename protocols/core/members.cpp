@@ -19,10 +19,19 @@ Members::Members(std::vector<Member> members) : members_(std::move(members)) {
   std::ranges::sort(addresses_);
 }
 
-std::optional<std::uint32_t> Members::address_of(std::uint32_t id) const {
+const Member* Members::find(std::uint32_t id) const {
   const auto found = std::ranges::lower_bound(members_, id, {}, &Member::id);
-  if (found == members_.end() || found->id != id) return std::nullopt;
-  return found->address;
+  return found == members_.end() || found->id != id ? nullptr : &*found;
+}
+
+std::optional<std::uint32_t> Members::address_of(std::uint32_t id) const {
+  const Member* const member = find(id);
+  return member == nullptr ? std::nullopt : std::optional(member->address);
+}
+
+std::uint32_t Members::below(std::uint32_t id) const {
+  const Member* const member = find(id);
+  return member == nullptr ? 0 : member->below;
 }
 
 bool Members::has_address(std::uint32_t address) const {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "protocols/core/core.h"
+#include "protocols/core/lies.h"
 #include "protocols/core/parameters.h"
 
 namespace tiercast {
@@ -27,6 +28,9 @@ struct Scheme {
   std::span<const ParameterInfo> parameters;
   // The kinds of records that its cores trace, such as "sim.round". A lab accepts no others.
   std::span<const std::string_view> records;
+  // The lies that a member can tell in its own messages, for experiments. All members have those of
+  // driver/lying_receiver.h besides.
+  std::span<const Lie> lies = {};
   // Both check `config` and allocate all memory that the core will need. ConfigError names the
   // member, its value and its range.
   std::unique_ptr<SenderCore> (*make_sender)(const SessionConfig& config);

@@ -23,12 +23,13 @@ struct FeedbackCounters {
   std::uint64_t foreign = 0;    // valid, but for another address, port, session or scheme
 };
 
-// Feedback that never reached the core, because it is not from the receiver in whose name it speaks
-// (driver/feedback_sources.h).
+// Feedback that was refused as forged or untrue. The first two never reached the core, because they
+// are not from the receiver in whose name they speak (driver/feedback_sources.h).
 struct FeedbackRefusals {
   std::uint64_t non_member = 0;    // of a number that no member has, or from no member's address
   std::uint64_t impersonated = 0;  // of a member's number, from another address
-  std::uint64_t total() const { return non_member + impersonated; }
+  std::uint64_t implausible = 0;   // of a member itself (SenderCore::implausible)
+  std::uint64_t total() const { return non_member + impersonated + implausible; }
 };
 
 // What a receiver's socket saw, in addition to the core's own counters.
@@ -50,12 +51,12 @@ inline std::array<TraceField, 6> layer_row(Rank rank, Rate rate, std::uint32_t p
            {"dropped_packets", static_cast<double>(layer.dropped)}}};
 }
 
-// "feedback". `refused`: messages that the core refused. `control_dropped`: the sender's own
-// messages that could not be sent.
+// "feedback". `refused`: messages that the core refused; `implausible` are others.
+// `control_dropped`: the sender's own messages that could not be sent.
 inline std::array<TraceField, 5> feedback_row(const FeedbackCounters& feedback,
-                                              std::uint64_t refused,
+                                              std::uint64_t refused, std::uint64_t implausible,
                                               std::uint64_t control_dropped) {
-  return {{{"accepted", static_cast<double>(feedback.delivered - refused)},
+  return {{{"accepted", static_cast<double>(feedback.delivered - refused - implausible)},
            {"refused", static_cast<double>(refused)},
            {"malformed", static_cast<double>(feedback.malformed)},
            {"foreign", static_cast<double>(feedback.foreign)},
@@ -63,9 +64,10 @@ inline std::array<TraceField, 5> feedback_row(const FeedbackCounters& feedback,
 }
 
 // "feedback.refused", written only if there is any
-inline std::array<TraceField, 2> feedback_refused_row(const FeedbackRefusals& refusals) {
+inline std::array<TraceField, 3> feedback_refused_row(const FeedbackRefusals& refusals) {
   return {{{"non_member", static_cast<double>(refusals.non_member)},
-           {"impersonated", static_cast<double>(refusals.impersonated)}}};
+           {"impersonated", static_cast<double>(refusals.impersonated)},
+           {"implausible", static_cast<double>(refusals.implausible)}}};
 }
 
 // "received"

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "protocols/core/registry.h"
+#include "protocols/driver/lying_receiver.h"
 #include "protocols/driver/receiver_driver.h"
 
 namespace tiercast {
@@ -61,7 +62,7 @@ class ReturningReceiver {
   void renew() {
     SessionConfig own = session_;
     own.seed += starts_++ << 48;
-    driver_.emplace(scheme_.make_receiver(own), Contract(scheme_, own), runtime_);
+    driver_.emplace(make_receiver(scheme_, own), Contract(scheme_, own), runtime_);
   }
 
   const Scheme& scheme_;

@@ -113,7 +113,11 @@ class SenderDriver final : private Sink {
   bool running() const { return running_; }
   Rate rate(Rank layer) const { return pacing_.rate(layer); }
   const SenderCore& core() const { return *core_; }
-  const FeedbackRefusals& refusals() const { return sources_.refusals(); }
+  FeedbackRefusals refusals() const {
+    FeedbackRefusals refusals = sources_.refusals();
+    refusals.implausible = core_->implausible();
+    return refusals;
+  }
 
  private:
   static constexpr int kUntold = -2;

@@ -95,7 +95,7 @@ void SenderHost::act() {
 ReceiverHost::ReceiverHost(Simulator& simulator, Tree& tree, Tree::Node node, const Scheme& scheme,
                            const SessionConfig& config, Duration jitter)
     : Host(simulator, tree, node, config, jitter),
-      driver_(scheme.make_receiver(config), {scheme, config}, *this) {
+      driver_(make_receiver(scheme, config), {scheme, config}, *this) {
   tree.attach(node, config.session, this);
 }
 

@@ -15,6 +15,7 @@
 #include "protocols/base/rng.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
+#include "protocols/driver/lying_receiver.h"
 #include "protocols/driver/receiver_driver.h"
 #include "protocols/driver/sender_driver.h"
 #include "protocols/testkit/tree.h"
@@ -68,7 +69,7 @@ class SenderHost : public Host {
   void stop();
   Rate rate(Rank layer) const { return driver_.rate(layer); }
   const SenderCore& core() const { return driver_.core(); }
-  const FeedbackRefusals& refusals() const { return driver_.refusals(); }
+  FeedbackRefusals refusals() const { return driver_.refusals(); }
 
  private:
   friend class SenderDriver<SenderHost>;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,6 +24,7 @@ struct SessionOptions {
   std::vector<std::string> set;  // "sim.delta=0.9", ...
   std::vector<Member> others;    // members besides: aggregators, receivers that come later
   bool members_known = true;     // to the sender; false: it accepts anybody's feedback
+  std::map<Tree::Node, std::string> lies;  // of receivers (driver/lying_receiver.h)
 };
 
 class Session {

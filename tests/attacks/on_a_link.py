@@ -89,7 +89,9 @@ def forged_feedback(link: Link, rounds: int = 10, copies: int = 25) -> Row:
         while (message := heard_of_host(raw)) is not None:
             own += bool(message)
     of_core = [r for r in sender.records() if r["kind"] == "feedback"][-1]
-    accepted = max(0, int(of_core["accepted"] + of_core["refused"]) - own)
+    refused = [r for r in sender.records() if r["kind"] == "feedback.refused"][-1]
+    reached = of_core["accepted"] + of_core["refused"] + refused["implausible"]
+    accepted = max(0, int(reached) - own)
     impersonated, non_member = counted()
     return Row(
         f"feedback of a non-member to tiercast-send: {sent // 2} messages in a member's name, and "
@@ -151,7 +153,9 @@ def _replayed(link: Link, lab: Lab, rounds: int, copies: int) -> Row:
         while (message := heard_of_host(raw)) is not None:
             own += bool(message)
     of_core = lab.last("feedback")
-    accepted = max(0, int(of_core["accepted"] + of_core["refused"]) - own)
+    reached = of_core["accepted"] + of_core["refused"]
+    reached += lab.last("feedback.refused").get("implausible", 0)
+    accepted = max(0, int(reached) - own)
     replayed, forged_ones = counted()
     return Row(
         f"a member's sealed feedback, {sent // 2} times as it was heard and {sent // 2} times with "

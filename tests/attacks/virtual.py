@@ -1,6 +1,6 @@
 """Attacks in virtual time, by tests in C++: on the P4 program, at a switch's ports
 (tests/p4src/source_test.cpp), and on senders, in whole sessions of every scheme
-(tests/protocols/schemes/forged_feedback_test.cpp)."""
+(tests/protocols/schemes/forged_feedback_test.cpp, lying_members_test.cpp)."""
 
 import json
 import subprocess
@@ -45,6 +45,13 @@ ON_SWITCHES = {
 }
 
 
+ON_SENDERS_SUITES = ":".join(
+    f"*{suite}.*"
+    for suite in (
+        *("ForgedFeedback", "SimLies", "SimMembers", "MillionReceivers", "OptimisticAcks"),
+        *("LyingMembers", "HonestMembers"),
+    )
+)
 REFUSED = "0 accepted, all counted; each receiver's rate within 5 % of that without"
 ON_SENDERS = {
     "InAMembersNameFromAnotherAddressIsRefused": (
@@ -56,6 +63,28 @@ ON_SENDERS = {
         "BYE, congested, uncongested and a round-trip time of 2 s in members' names",
         REFUSED,
     ),
+    "MoveTheirOwnVoteAlone": (
+        "lies of a member of SIM in its own name",
+        "the others get what they get without, within 5 %; loss at most 1 % above",
+    ),
+    "AreRefused": ("a member that reports for a million receivers", "0 accepted, all counted"),
+    "CountForNoMoreThanHasArrived": (
+        "optimistic acknowledgements of a member of RLA, 16 packets ahead",
+        "found and counted; the rates are those without the 16",
+    ),
+    "DoNotHideLosses": (
+        "optimistic acknowledgements of PGMCC's acker, 16 packets ahead",
+        "found and counted; the others get what they get without, within 5 %; loss at most 1 % "
+        "above",
+    ),
+    "AreCountedIfWhatTheySayCannotBeTrue": (
+        "every lie of every scheme, of a member in its own name",
+        "counted if it cannot be true, and only then (what others do: `tiercast sweep lies`)",
+    ),
+    "AreNeverSuspected": (
+        "members that are honest, a tenth of whose feedback is lost",
+        "none refused",
+    ),
 }
 
 
@@ -63,7 +92,7 @@ def rows() -> list[Row]:
     """Raises FileNotFoundError if the tests are not built."""
     return [
         *_rows(SWITCH, "SourceChecks.*", ON_SWITCHES),
-        *_rows(SENDERS, "*ForgedFeedback.*:*SimLies.*", ON_SENDERS),
+        *_rows(SENDERS, ON_SENDERS_SUITES, ON_SENDERS),
     ]
 
 

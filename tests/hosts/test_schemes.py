@@ -71,6 +71,41 @@ def test_a_session_runs(link: Link, scheme: str) -> None:
     assert (feedback["accepted"] > 0) >= (scheme not in SILENT)
 
 
+def test_a_member_that_counts_a_million_is_refused(link: Link) -> None:
+    host = link.host(15, "--lie=million_receivers")
+    sender = link.sender(f"--member=15={HOST_IP}")
+    wait_until(
+        lambda: any(r.get("implausible", 0) >= 3 for r in sender.records()), "implausible feedback"
+    )
+    sender.terminate()
+    sent = sender.wait()
+    host.terminate()
+    ended = host.wait()
+    assert (sent.status, ended.status) == (0, 0), sent.stderr + ended.stderr
+    feedback = sent.of("feedback")[-1]
+    assert (feedback["accepted"], feedback["refused"]) == (0, 0)
+    refused = sent.of("feedback.refused")[-1]
+    assert (refused["non_member"], refused["impersonated"]) == (0, 0)
+    assert ended.of("received")[-1]["packets"] > 0
+
+
+def test_an_inflated_subscription_joins_all_groups_and_leaves_them(link: Link) -> None:
+    every = {group(rank) for rank in range(5)}
+    host = link.host(15, "--layers=5", "--lie=inflated_subscription")
+    wait_until(lambda: every <= link.joined_groups(), "IGMP memberships")
+    host.terminate()
+    ended = host.wait()
+    assert ended.status == 0, ended.stderr
+    assert not every & link.joined_groups()
+    assert [record["top"] for record in ended.of("subscription")] == [4, -1]
+
+
+def test_a_lie_that_means_nothing_is_refused_by_name(link: Link) -> None:
+    ended = link.host(15, "--scheme=rlc", "--lie=rate_zero").wait()
+    assert ended.status == 2
+    assert "lie 'rate_zero' means nothing in rlc; valid: always_congested" in ended.stderr
+
+
 @pytest.mark.parametrize("scheme", RELIABLE)
 def test_a_file_is_transferred_and_both_programs_end(
     link: Link, tmp_path: Path, scheme: str

@@ -30,6 +30,7 @@ SCHEMES = {
             "sim.add_after": ParameterInfo("sim.add_after", 4, 1, 1000, "cuts", whole=True),
         },
         aggregated=True,
+        lies={"rate_zero": "reports that it receives nothing", "million_receivers": "counts wrong"},
     ),
     "single": SchemeInfo("single", layered=False),
 }

@@ -24,11 +24,13 @@ from tiercast_lab.base.errors import EXIT_INPUT, InputError
 from tiercast_lab.experiment.loading import load_experiment, without_effect
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.experiment.topology import Host
+from tiercast_lab.run.agents import session_agents
 from tiercast_lab.run.controller_input import Reach, described_sessions, described_topology
-from tiercast_lab.run.mininet.commands import switch_options
+from tiercast_lab.run.mininet.commands import receiver_command, switch_options
 from tiercast_lab.run.mininet.traffic import command as traffic_command
 from tiercast_lab.run.network_summary import network_summary
 from tiercast_lab.run.ns3.scenario import scenario
+from tiercast_lab.study.sweep_spec import find_sweep
 
 from .conftest import ROOT, SCHEMES, SMALL
 
@@ -414,6 +416,56 @@ def test_the_members_of_a_session_are_its_receivers_and_the_nearest_aggregator(l
     aggregated = SMALL.replace("layers: 2}", "layers: 2, aggregation: network}")
     root = IPv4Address(loaded.topology.switches[loaded.topology.hosts["h0"].switch].address)
     assert members(aggregated) == [*receivers, (int(root), str(root))]
+
+
+def with_lies(lies: str, session: str = "") -> str:
+    return SMALL.replace("layers: 2}", f"layers: 2, lies: {lies}{session}}}")
+
+
+def test_members_that_lie_are_told_so_in_both_runtimes(load) -> None:
+    loaded = load(with_lies("{4: rate_zero, 6: million_receivers}"))
+    (session,) = scenario(loaded, seed=1).sessions
+    assert {one.host: one.lie for one in session.receivers} == {
+        "h3": "", "h4": "rate_zero", "h5": "", "h6": "million_receivers",
+    }  # fmt: skip
+    (agents,) = session_agents(loaded, seed=1)
+    hosts = loaded.topology.hosts
+    commands = {
+        node: receiver_command(agents, hosts[f"h{node}"], "eth0", hosts["h0"], Path("lab.sock"))
+        for node in (3, 4)
+    }
+    assert not any(word.startswith("--lie") for word in commands[3])
+    assert commands[4][-1] == "--lie=rate_zero"
+
+
+def test_of_unicast_sessions_those_to_liars_have_lies(load) -> None:
+    loaded = load(with_lies("{4: rate_zero}", ", unicast: true"))
+    lies = [session.lies for session in loaded.experiment.sessions]
+    assert lies == [{}, {4: "rate_zero"}, {}, {}]
+
+
+@pytest.mark.parametrize(
+    ("lies", "said"),
+    [
+        ("{0: rate_zero}", "lies.0: no receiver of session 1 is at node 0; valid: 3, 4, 5, 6"),
+        ("{4: rate_nil}", "lies.4: sim has no lie 'rate_nil'; valid: rate_zero, million_receivers"),
+        ("{x: rate_zero}", "lies.x"),
+        ("rate_zero", "lies: .*valid: a mapping"),
+    ],
+)
+def test_lies_that_nobody_can_tell_are_refused(load, lies: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        load(with_lies(lies))
+
+
+def test_the_sweep_of_lies_has_every_lie_of_every_scheme() -> None:
+    schemes = known_schemes()
+    spec = find_sweep("lies", schemes)
+    tried: dict[str, set[str]] = {}
+    for cell in spec.cells:
+        if not cell.excluded:
+            tried.setdefault(cell.names["scheme"], set()).add(cell.names["lie"].partition(",")[0])
+    assert tried == {name: {"nobody", *scheme.lies} for name, scheme in schemes.items()}
 
 
 def test_a_session_with_one_rate_has_one_layer(load) -> None:

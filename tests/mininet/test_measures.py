@@ -119,6 +119,16 @@ LAYERED = HandMade(
                     (20.0, "h0.s2", 4),
                 ],
             ),
+            "feedback.refused": table(
+                *("non_member", "impersonated", "implausible"),
+                rows=[
+                    (4.0, "h0", 2, 0, 1),
+                    (10.0, "h0", 2, 0, 1),
+                    (15.0, "h0", 2, 3, 4),
+                    (25.0, "h0", 9, 9, 9),
+                    (19.0, "h0.s2", 0, 0, 7),
+                ],
+            ),
             "port": table(
                 *("port", "link", "queue_packets", "max_queue_packets"),
                 *("entered", "queue_drops", "policy_drops", "down_drops", "link_losses"),
@@ -203,6 +213,8 @@ LAYERED = HandMade(
         "feedback_rate_s2": 0.5,  # 4 in 8 s
         "feedbacks": 50.0,
         "feedbacks_s2": 4.0,
+        "feedback_refused": 6.0,  # 3 were before the window
+        "feedback_refused_s2": 7.0,
         "mean_queue": 8.0,  # 8, 22 and 0 at 1>3, 6 and 4 at 1>4 while h4 is present
         "longest_queue": 99.0,  # at any port; 500 was before the window
         "queue_drops": 15 / 200,  # 10 of 150 at 1>3, 5 of 50 at 1>4

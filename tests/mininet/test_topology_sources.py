@@ -133,6 +133,13 @@ def test_a_mininet_topo_is_translated(load) -> None:
     assert wire.loss is not None
 
 
+@pytest.mark.parametrize("node", ["h", "1"])
+def test_a_liar_has_a_name_or_a_number(load, node: str) -> None:
+    sessions = f"{{scheme: sim, sender: a, layers: 2, lies: {{{node}: rate_zero}}}}"
+    (session,) = load("mininet: net.py:Lab", TOPO, sessions).experiment.sessions
+    assert session.lies == {1: "rate_zero"}
+
+
 @pytest.mark.parametrize(
     ("topology", "code", "said"),
     [
@@ -170,6 +177,7 @@ def test_unknown_names_are_refused(load) -> None:
     for sessions, said in (
         ("{scheme: sim, sender: hh}", "sessions.0.sender: no node 'hh'; valid: a, h, s1, s2, s3"),
         ("{scheme: sim, sender: a, receivers: [h, x]}", "sessions.0.receivers.1: no node 'x'"),
+        ("{scheme: sim, sender: a, lies: {x: rate_zero}}", "sessions.0.lies.x: no node 'x'"),
     ):
         with pytest.raises(InputError) as caught:
             load("mininet: net.py:Lab", TOPO, sessions)

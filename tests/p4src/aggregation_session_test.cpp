@@ -94,7 +94,9 @@ Rounds session_rounds(std::uint64_t seed, bool in_network, double feedback_loss,
   options.layers = kLayers;
   options.set = std::move(set);
   // The sender hears the aggregator at its own node alone.
-  if (in_network) options.others = {{AggregatorNode::kFirstId, AggregatorNode::kFirstId}};
+  if (in_network) {
+    options.others = {{AggregatorNode::kFirstId, AggregatorNode::kFirstId, 16}};
+  }
   testkit::Session session(simulator, figure.tree, options);
   std::vector<std::unique_ptr<AggregatorNode>> nodes;
   for (Tree::Node node = 0; in_network && node < options.receivers.front(); ++node) {

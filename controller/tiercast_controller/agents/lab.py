@@ -384,7 +384,7 @@ class LabService(lab_pb2_grpc.LabServicer):
 
 
 def member_message(member: Member) -> session_pb2.Member:
-    return session_pb2.Member(id=member.id, address=str(member.address))
+    return session_pb2.Member(id=member.id, address=str(member.address), below=member.below)
 
 
 def _membership(session: int, top_rank: int) -> lab_pb2.ToAgent:

@@ -25,7 +25,7 @@ SENDERS: Mapping[str, tuple[str, ...]] = {
     "pacer.final": _LATENESS,
     "pause": _PAUSE,
     "feedback": ("accepted", "refused", "malformed", "foreign", "control_dropped"),
-    "feedback.refused": ("non_member", "impersonated"),
+    "feedback.refused": ("non_member", "impersonated", "implausible"),
     "seal.refused": _SEALS,
 }
 RECEIVERS: Mapping[str, tuple[str, ...]] = {

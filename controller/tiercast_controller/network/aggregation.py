@@ -60,10 +60,10 @@ def aggregation_entries(
     return {name: list(items) for name, items in entries.items()}
 
 
-def aggregator(address: IPv4Address) -> Member:
-    """How the switch with this address appears in its summaries. Its number is as unique as the
-    address, and distinct from receivers' numbers."""
-    return Member(int(address), address)
+def aggregator(address: IPv4Address, below: int = 1) -> Member:
+    """How the switch with this address, and this many receivers below it, appears in its summaries.
+    Its number is as unique as the address, and distinct from receivers' numbers."""
+    return Member(int(address), address, below)
 
 
 def _between(topology: Topology, source: str, upstream: dict[str, str]) -> list[str]:

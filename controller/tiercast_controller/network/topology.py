@@ -78,6 +78,7 @@ class Member:
 
     id: int  # in the wire format, 32 bits
     address: IPv4Address  # where feedback in its name comes from
+    below: int = 0  # receivers for which a switch speaks that aggregates; 0: a receiver
 
 
 @dataclass(frozen=True)

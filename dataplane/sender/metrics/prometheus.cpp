@@ -101,11 +101,12 @@ MetricFamily feedback_family(const Statistics& statistics) {
   const FeedbackRefusals refusals = statistics.refusals();
   const agent::SealRefusals seals = statistics.seals();
   const std::pair<const char*, std::uint64_t> fates[] = {
-      {"accepted", delivered - std::min(refused, delivered)},
+      {"accepted", delivered - std::min(refused + refusals.implausible, delivered)},
       {"refused", refused},
       {"session_ended", late},
       {"non_member", refusals.non_member},
       {"impersonated", refusals.impersonated},
+      {"implausible", refusals.implausible},
       {"forged", seals.forged},
       {"replayed", seals.replayed},
       {"malformed", feedback.malformed},

@@ -50,10 +50,12 @@ void SessionRecords::write(const Statistics& statistics, bool second) {
       .delivered = sum(statistics, &WorkerStatistics::feedback_delivered),
       .malformed = seen.malformed,
       .foreign = seen.foreign + seen.learned + seen.queries};
-  telemetry_.record(now, "feedback",
-                    feedback_row(feedback, sum(statistics, &WorkerStatistics::feedback_refused),
-                                 sum(statistics, &WorkerStatistics::control_dropped)));
-  if (const FeedbackRefusals refusals = statistics.refusals(); refusals.total() > 0) {
+  const FeedbackRefusals refusals = statistics.refusals();
+  telemetry_.record(
+      now, "feedback",
+      feedback_row(feedback, sum(statistics, &WorkerStatistics::feedback_refused),
+                   refusals.implausible, sum(statistics, &WorkerStatistics::control_dropped)));
+  if (refusals.total() > 0) {
     telemetry_.record(now, "feedback.refused", feedback_refused_row(refusals));
   }
   if (const agent::SealRefusals seals = statistics.seals(); seals.total() > 0) {
@@ -108,12 +110,13 @@ void WorkerRecords::write(const Statistics& statistics, const char* pacer_kind) 
   const FeedbackStatistics feedback = statistics.feedback();
   const FeedbackRefusals refusals = statistics.refusals();
   telemetry_.record(now, "feedback",
-                    {{"accepted", real(delivered - refused)},
+                    {{"accepted", real(delivered - refused - refusals.implausible)},
                      {"refused", real(refused)},
                      {"malformed", real(feedback.malformed)},
                      {"foreign", real(feedback.foreign)},
                      {"non_member", real(refusals.non_member)},
                      {"impersonated", real(refusals.impersonated)},
+                     {"implausible", real(refusals.implausible)},
                      {"late", real(sum(statistics, &WorkerStatistics::feedback_late))},
                      {"received", real(feedback.received)},
                      {"answered", real(feedback.answered)},

@@ -32,6 +32,7 @@ FeedbackRefusals Statistics::refusals() const {
   for (const WorkerStatistics& worker : workers) {
     sum.non_member += worker.feedback_refusals.non_member;
     sum.impersonated += worker.feedback_refusals.impersonated;
+    sum.implausible += worker.feedback_refusals.implausible;
   }
   return sum;
 }

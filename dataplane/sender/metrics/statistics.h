@@ -44,7 +44,7 @@ struct WorkerStatistics {
   std::uint64_t feedback_delivered = 0;  // passed to a core, which may still refuse them
   std::uint64_t feedback_refused = 0;    // by the cores
   std::uint64_t feedback_late = 0;       // for a session that had ended in the meantime
-  FeedbackRefusals feedback_refusals;    // not from the receiver in whose name they speak
+  FeedbackRefusals feedback_refusals;    // forged or untrue
   agent::SealRefusals seal_refusals;     // without that receiver's seal, where there are keys
   std::uint64_t behind = 0;              // times that a departure was late by more than kBehind
   std::uint64_t given_up = 0;  // packets that the layers' schedules have skipped after stalls

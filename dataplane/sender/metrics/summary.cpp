@@ -52,8 +52,9 @@ std::string summary(const Statistics& final, Duration took) {
   }
   if (refusals.total() > 0) {
     fmt::format_to(out,
-                   "refused feedback: {} of no member, {} in another member's name (--member)\n",
-                   refusals.non_member, refusals.impersonated);
+                   "refused feedback: {} of no member, {} in another member's name (--member), {} "
+                   "that cannot be true\n",
+                   refusals.non_member, refusals.impersonated, refusals.implausible);
   }
   return text;
 }

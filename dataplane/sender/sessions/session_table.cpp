@@ -177,13 +177,15 @@ void SessionTable::receive(Time now, std::uint32_t slot, std::uint16_t number, A
       case agent::Seal::kReplayed: feedback_replayed_.add(); return;
     }
   }
-  if (!session->driver_->receive(now_, arrival)) {
-    const FeedbackRefusals& refusals = session->driver_->refusals();
+  const bool reached_core = session->driver_->receive(now_, arrival);
+  const FeedbackRefusals refusals = session->driver_->refusals();
+  if (refusals.total() != session->refusals_seen_.total()) {
     feedback_non_member_.add(refusals.non_member - session->refusals_seen_.non_member);
     feedback_impersonated_.add(refusals.impersonated - session->refusals_seen_.impersonated);
+    feedback_implausible_.add(refusals.implausible - session->refusals_seen_.implausible);
     session->refusals_seen_ = refusals;
-    return;
   }
+  if (!reached_core) return;
   feedback_delivered_.add();
   const SenderCore& core = session->driver_->core();
   const std::uint64_t invalid = core.invalid();
@@ -300,7 +302,8 @@ void SessionTable::read(WorkerStatistics& out) const {
   out.feedback_refused = feedback_refused_.get();
   out.feedback_late = feedback_late_.get();
   out.feedback_refusals = {.non_member = feedback_non_member_.get(),
-                           .impersonated = feedback_impersonated_.get()};
+                           .impersonated = feedback_impersonated_.get(),
+                           .implausible = feedback_implausible_.get()};
   out.seal_refusals = {.forged = feedback_forged_.get(), .replayed = feedback_replayed_.get()};
   out.payload_underruns = payload_underruns_.get();
   out.given_up = given_up_.load(std::memory_order_relaxed);

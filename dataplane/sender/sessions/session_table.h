@@ -259,8 +259,8 @@ class SessionTable {
   // If prefilled_: the first bytes of a buffer's message that may differ from the pattern.
   std::size_t changed_ = 0;
   Counter generated_, sent_, sent_bytes_, dropped_, feedback_delivered_, feedback_refused_,
-      feedback_late_, feedback_non_member_, feedback_impersonated_, feedback_forged_,
-      feedback_replayed_, payload_underruns_;
+      feedback_late_, feedback_non_member_, feedback_impersonated_, feedback_implausible_,
+      feedback_forged_, feedback_replayed_, payload_underruns_;
   std::atomic<std::uint64_t> given_up_{0};
   std::atomic<std::uint32_t> running_sessions_{0};
   std::atomic<std::uint32_t> running_layers_{0};

@@ -42,6 +42,7 @@ def _one_line(text: str) -> str:
 
 
 NumberKey = Annotated[float, BeforeValidator(_number_of_key)]
+NodeKey = Annotated[int, BeforeValidator(_number_of_key)]
 # Text for people, also used in the names of curves and cells.
 Line = Annotated[str, Field(max_length=300), AfterValidator(_one_line)]
 

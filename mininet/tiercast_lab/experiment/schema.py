@@ -28,7 +28,7 @@ from tiercast_lab.base.lengths import Length
 from tiercast_lab.experiment import churn
 from tiercast_lab.experiment.churn import MemberChange
 from tiercast_lab.experiment.figure_schema import Figure
-from tiercast_lab.experiment.model import Choice, Line
+from tiercast_lab.experiment.model import Choice, Line, NodeKey
 from tiercast_lab.experiment.observed_schema import OneOrMore, State, Trace
 from tiercast_lab.experiment.quantities import (
     DEFAULT_DURATION,
@@ -85,6 +85,8 @@ class Session(Strict):
     start: RunTime = 0
     stop: RunTime | None = None  # None: at the end of the run
     parameters: dict[str, float | Line] = {}
+    # Receivers that lie, by node, for experiments: the lies of the scheme (docs/security.md).
+    lies: dict[NodeKey, Line] = {}
 
     @model_validator(mode="before")
     @classmethod

@@ -36,6 +36,7 @@ class SchemeInfo:
     layered: bool = True  # otherwise a session has one rate and one layer
     aggregated: bool = False  # whether switches can aggregate its feedback
     records: tuple[str, ...] = ()  # the kinds of rows that its cores trace, such as "sim.round"
+    lies: dict[str, str] = field(default_factory=dict)  # that members can tell, and their meanings
 
 
 def known_schemes() -> dict[str, SchemeInfo]:
@@ -100,6 +101,7 @@ def parse_schemes(text: str) -> dict[str, SchemeInfo]:
             scheme["layered"],
             scheme["aggregated"],
             tuple(scheme["records"]),
+            scheme["lies"],
         )
         for scheme in json.loads(text)
     }

@@ -398,6 +398,15 @@ def _number_nodes(source: Source) -> None:
                     entry[part] = number(path, value, keywords)
 
     each("sessions", ("sender", "senders", "receivers"), ("leaves",))
+    sessions = data.get("sessions")
+    for index, session in enumerate(sessions if isinstance(sessions, list) else ()):
+        lies = session.get("lies") if isinstance(session, dict) else None
+        if isinstance(lies, dict):
+            path = ("sessions", str(index), "lies")
+            session["lies"] = {
+                str(node if node.isdigit() else number((*path, node), node, ())): lie
+                for node, lie in lies.items()
+            }
     each("traffic", ("from", "to"), ("parents", "receivers", "children"))
     each("multicast", ("senders",))
     each("members", ("receivers",))

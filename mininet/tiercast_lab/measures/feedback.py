@@ -26,6 +26,19 @@ def feedbacks(rows: Rows, context: Context) -> float | None:
     return increase(rows.of("feedback", context.session.sender), "accepted", *context.span)
 
 
+@measure(number("messages", 0), "feedback messages that the sender refused as forged or untrue")
+def feedback_refused(rows: Rows, context: Context) -> float | None:
+    """Feedback messages that the sender refused as forged or untrue."""
+    if "feedback" not in rows:
+        return None
+    if "feedback.refused" not in rows:
+        return 0.0
+    total = pl.sum_horizontal(pl.col("^(non_member|impersonated|implausible)$"))
+    mine = rows.of("feedback.refused", context.session.sender).select("time_s", total=total)
+    before, after = (mine.filter(pl.col("time_s") <= at)["total"] for at in context.span)
+    return float((after[-1] if len(after) else 0) - (before[-1] if len(before) else 0))
+
+
 @measure(number("messages", 0), "PGMCC: feedback messages that are not acknowledgements")
 def naks(rows: Rows, context: Context) -> float | None:
     """PGMCC's feedback messages that are not acknowledgements."""

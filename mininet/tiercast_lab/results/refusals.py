@@ -49,6 +49,7 @@ _OF_PROGRAMS = (
 _FORGED = {  # what each field of a row "feedback.refused" means
     "non_member": "messages of no member",
     "impersonated": "in a member's name from another address",
+    "implausible": "that cannot be true",
 }
 
 

@@ -83,7 +83,7 @@ def members(
     result = [Member(host.number, IPv4Address(host.address)) for host in found]
     if session.aggregation == "network":
         nearest = loaded.topology.switches[hosts[f"h{session.sender}"].switch]
-        result.append(aggregator(IPv4Address(nearest.address)))
+        result.append(aggregator(IPv4Address(nearest.address), len(found)))
     return tuple(result)
 
 

@@ -1,5 +1,6 @@
 #include "protocols/schemes/ermcc/ermcc.h"
 
+#include "protocols/schemes/ermcc/lies.h"
 #include "protocols/schemes/ermcc/receiver.h"
 #include "protocols/schemes/ermcc/sender.h"
 
@@ -19,6 +20,7 @@ Scheme scheme() {
       .feedback_source_at = 12,
       .parameters = parameter_list(),
       .records = kRecords,
+      .lies = kLies,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

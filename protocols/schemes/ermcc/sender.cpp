@@ -152,8 +152,12 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   now = advance(now);
   wire::ErmccFeedback feedback;
   if (wire::parse(arrival.message, feedback) != wire::Error::kOk ||
-      feedback.session != config_.session || !was_sent(feedback.seq)) {
+      feedback.session != config_.session) {
     ++invalid_;
+    return;
+  }
+  if (!was_sent(feedback.seq)) {
+    ++implausible_;
     return;
   }
   if (!running_) return;

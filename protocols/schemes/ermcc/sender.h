@@ -26,6 +26,7 @@ class Sender final : public SenderCore {
   void membership(Time now, int top_rank, Sink& sink) override;
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override;
   std::uint64_t invalid() const override { return invalid_; }
+  std::uint64_t implausible() const override { return implausible_; }
   bool ecn_capable() const override { return settings_.ecn; }
 
   // Why the CR changed. Traces contain these values.
@@ -61,6 +62,7 @@ class Sender final : public SenderCore {
   const SessionConfig config_;
   const Settings settings_;
   std::uint64_t invalid_ = 0;
+  std::uint64_t implausible_ = 0;
   bool running_ = false;
   Time now_;
   Time tick_;  // the next "every RTT"

@@ -1,5 +1,6 @@
 #include "protocols/schemes/mdpcc/mdpcc.h"
 
+#include "protocols/schemes/mdpcc/lies.h"
 #include "protocols/schemes/mdpcc/receiver.h"
 #include "protocols/schemes/mdpcc/sender.h"
 
@@ -28,6 +29,7 @@ Scheme scheme() {
       .feedback_source_at = 12,
       .parameters = parameter_list(),
       .records = kRecords,
+      .lies = kLies,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

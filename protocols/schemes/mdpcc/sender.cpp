@@ -100,14 +100,18 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
 }
 
 void Sender::take(Time now, const wire::MdpccReport& report, Sink& sink) {
-  // Ignore an answer to a probe that was never sent, or was sent long ago, or an answer from before
+  // Ignore an answer to a probe that was sent long ago, or was never sent, or an answer from before
   // its probe left.
   const std::uint16_t age = static_cast<std::uint16_t>(probe_seq_ - report.probe_seq);
   const std::int32_t held =
       serial_difference(report.response_us, probe_tx_us_[report.probe_seq % kProbes]);
   const std::int32_t rtt_us = serial_difference(wire::clock_us(now), report.response_us);
-  if (age >= std::min<std::uint32_t>(probes_, kProbes) || held < 0 || rtt_us < 0 ||
-      Duration::microseconds(rtt_us) > kMaxGrtt) {
+  if (serial_newer(report.probe_seq, probe_seq_) || age >= probes_ ||
+      (age < kProbes && (held < 0 || rtt_us < 0))) {
+    ++implausible_;
+    return;
+  }
+  if (age >= kProbes || Duration::microseconds(rtt_us) > kMaxGrtt) {
     ++invalid_;
     return;
   }

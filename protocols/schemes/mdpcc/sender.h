@@ -27,6 +27,7 @@ class Sender final : public SenderCore {
   void membership(Time now, int top_rank, Sink& sink) override;
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override;
   std::uint64_t invalid() const override { return invalid_; }
+  std::uint64_t implausible() const override { return implausible_; }
   bool ecn_capable() const override { return settings_.ecn; }
   bool finished() const override { return finished_; }
 
@@ -58,6 +59,7 @@ class Sender final : public SenderCore {
   Representatives representatives_;
   GoalRate rate_;
   std::uint64_t invalid_ = 0;
+  std::uint64_t implausible_ = 0;
   std::uint64_t reports_ = 0;
   std::uint64_t nacks_ = 0;
   std::uint64_t repairs_ = 0;

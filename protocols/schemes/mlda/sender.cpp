@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "protocols/base/serial.h"
 #include "protocols/schemes/mlda/rtt_tracker.h"
 #include "protocols/wire/quantities.h"
 
@@ -60,8 +61,7 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
 }
 
 bool Sender::acceptable(const wire::MldaReceiverReport& report) const {
-  return report.session == config_.session && report.rank < settings_.max_layers &&
-         sr_seq_ - report.sr_seq < kMaxReportAge;  // not a number that was never sent
+  return report.session == config_.session && report.rank < settings_.max_layers;
 }
 
 void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
@@ -70,6 +70,10 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   if (subscribed_ == 0 || wire::parse(arrival.message, report) != wire::Error::kOk ||
       !acceptable(report)) {
     ++invalid_;
+    return;
+  }
+  if (const std::uint32_t age = sr_seq_ - report.sr_seq; age >= kMaxReportAge) {
+    ++(serial_newer(report.sr_seq, sr_seq_) ? implausible_ : invalid_);
     return;
   }
   const Rate rate =

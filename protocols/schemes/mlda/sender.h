@@ -26,6 +26,7 @@ class Sender final : public SenderCore {
   void membership(Time now, int top_rank, Sink& sink) override;
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override;
   std::uint64_t invalid() const override { return invalid_; }
+  std::uint64_t implausible() const override { return implausible_; }
   bool ecn_capable() const override { return settings_.ecn; }
 
   // For tests and reports: what the next sender report would say. The rate of the base layer
@@ -65,6 +66,7 @@ class Sender final : public SenderCore {
   std::uint32_t max_rtt_us_ = 0;
   std::uint32_t sr_seq_;  // number of the last report
   std::uint64_t invalid_ = 0;
+  std::uint64_t implausible_ = 0;
 
   Time now_;
   Time next_report_ = Time::never();

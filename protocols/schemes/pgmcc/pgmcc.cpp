@@ -1,5 +1,6 @@
 #include "protocols/schemes/pgmcc/pgmcc.h"
 
+#include "protocols/schemes/pgmcc/lies.h"
 #include "protocols/schemes/pgmcc/receiver.h"
 #include "protocols/schemes/pgmcc/sender.h"
 
@@ -19,6 +20,7 @@ Scheme scheme() {
       .feedback_source_at = 12,
       .parameters = parameter_list(),
       .records = kRecords,
+      .lies = kLies,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

@@ -15,6 +15,8 @@ namespace {
 constexpr std::int32_t kMaxAhead = 1 << 10;
 constexpr std::int32_t kMaxBehind = 1 << 10;
 constexpr unsigned kStraysToRestart = 3;
+// If so many packets in a row are not new, the highest number came from a forged packet.
+constexpr unsigned kRepeatsToRestart = 8;
 
 }  // namespace
 
@@ -85,6 +87,12 @@ bool Receiver::note(std::uint32_t seq, bool marked, Sink& sink) {
   const std::int32_t ahead = serial_difference(seq, rx_max_);
   if (started_ && ahead <= kMaxAhead && ahead >= -kMaxBehind) {
     strays_ = 0;
+    repeats_ = ahead <= 0 ? repeats_ + 1 : 0;
+    if (repeats_ >= kRepeatsToRestart) {
+      begin(seq);
+      history_ = bit;
+      return true;
+    }
   } else {
     const std::int32_t apart = serial_difference(seq, stray_);
     strays_ = strays_ > 0 && std::abs(apart) <= kMaxBehind ? strays_ + 1 : 1;
@@ -111,7 +119,7 @@ bool Receiver::note(std::uint32_t seq, bool marked, Sink& sink) {
 
 void Receiver::begin(std::uint32_t seq) {
   started_ = true;
-  strays_ = 0;
+  strays_ = repeats_ = 0;
   rx_max_ = seq;
   known_ = 1;
   nak_at_ = Time::never();

@@ -64,6 +64,7 @@ class Receiver final : public ReceiverCore {
   // Signs of a sender that restarted: packets far from the window but near each other.
   std::uint32_t stray_ = 0;
   unsigned strays_ = 0;
+  unsigned repeats_ = 0;  // packets in a row that were not new
   Time now_;
 };
 

@@ -22,7 +22,8 @@ constexpr unsigned kMaxDoublings = 4;
 Sender::Sender(const SessionConfig& config)
     : config_(config),
       settings_(Settings::from(config)),
-      window_(settings_, static_cast<std::uint32_t>(Rng(config.seed).next())) {}
+      window_(settings_, static_cast<std::uint32_t>(Rng(config.seed).next())),
+      departures_(2 * std::size_t{window_.capacity()}) {}
 
 void Sender::start(Time now, Sink&) { now_ = trace_at_ = now; }
 void Sender::stop(Time now, Sink& sink) { membership(now, -1, sink); }
@@ -71,6 +72,7 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
   data.acker = has_acker_ ? acker_ : 0;
   data.seq = window_.send();
   data.tx_time_us = wire::clock_us(now_);
+  departures_.note(data.tx_time_us, data.seq);
   return wire::write(data, message);
 }
 
@@ -87,11 +89,18 @@ void Sender::timer(Time now, Sink& sink) {
   pump(sink);
 }
 
-bool Sender::plausible(const wire::PgmccFeedback& feedback) const {
-  if (feedback.session != config_.session || !window_.recent(feedback.rx_max)) return false;
-  if (feedback.kind == wire::PgmccFeedback::Kind::kNak && !window_.recent(feedback.missing)) {
-    return false;
-  }
+bool Sender::unsent(const wire::PgmccFeedback& feedback) const {
+  const auto beyond = [&](std::uint32_t seq) { return !serial_newer(window_.next(), seq); };
+  return beyond(feedback.rx_max) ||
+         (feedback.kind == wire::PgmccFeedback::Kind::kNak && beyond(feedback.missing));
+}
+
+bool Sender::recent(const wire::PgmccFeedback& feedback) const {
+  return window_.recent(feedback.rx_max) &&
+         (feedback.kind != wire::PgmccFeedback::Kind::kNak || window_.recent(feedback.missing));
+}
+
+bool Sender::timely(const wire::PgmccFeedback& feedback) const {
   const auto echo = wire::clock_us(now_) - feedback.echo_time_us;
   return feedback.hold_us <= echo && Duration::microseconds(echo) <= kMaxEcho;
 }
@@ -104,12 +113,19 @@ Duration Sender::rtt_of(const wire::PgmccFeedback& feedback) const {
 void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   advance(now);
   wire::PgmccFeedback feedback;
-  if (wire::parse(arrival.message, feedback) != wire::Error::kOk || !plausible(feedback)) {
+  if (wire::parse(arrival.message, feedback) != wire::Error::kOk ||
+      feedback.session != config_.session || !timely(feedback) ||
+      (!unsent(feedback) && !recent(feedback))) {
     ++invalid_;
     return;
   }
-  if (!subscribed_) return;
   using Kind = wire::PgmccFeedback::Kind;
+  // An acknowledgement counts as far as its source can have the packets.
+  if (unsent(feedback) && feedback.kind != Kind::kAck) {
+    ++implausible_;
+    return;
+  }
+  if (!subscribed_) return;
   switch (feedback.kind) {
     case Kind::kAck: acknowledged(feedback, sink); break;
     case Kind::kNak:
@@ -139,7 +155,14 @@ void Sender::acknowledged(const wire::PgmccFeedback& feedback, Sink& sink) {
     rtt_.update(rtt_of(feedback));
     loss_ = feedback.loss * 0x1p-32;
   }
-  const Window::Outcome outcome = window_.acknowledge(feedback.rx_max, feedback.bitmap);
+  const auto beyond = proof_.beyond(departures_, feedback.echo_time_us, feedback.rx_max);
+  const bool is_lie = Proof::is_lie(beyond);
+  implausible_ += is_lie ? 1 : 0;
+  if (!beyond) return;
+  // One that goes too far counts for the packet that it echoes alone.
+  const Window::Outcome outcome =
+      is_lie ? window_.acknowledge(proof_.echoed(), 1)
+             : window_.acknowledge(feedback.rx_max - *beyond, feedback.bitmap >> *beyond);
   counts_.cuts += outcome.cut ? 1 : 0;
   if (outcome.acked > 0) {
     timeouts_ = 0;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "protocols/common/departures.h"
 #include "protocols/common/rtt_estimator.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/pgmcc/messages.h"
@@ -25,6 +26,7 @@ class Sender final : public SenderCore {
   void membership(Time now, int top_rank, Sink& sink) override;
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override;
   std::uint64_t invalid() const override { return invalid_; }
+  std::uint64_t implausible() const override { return implausible_; }
   bool ecn_capable() const override { return settings_.ecn; }
 
   // For tests and reports.
@@ -45,7 +47,11 @@ class Sender final : public SenderCore {
   enum class Reason { kElected, kSlower, kLeft, kSilent };
 
   void advance(Time now) { now_ = now_ > now ? now_ : now; }
-  bool plausible(const wire::PgmccFeedback& feedback) const;
+  // Whether it names a packet that was never sent; whether those that it names are of the latest;
+  // whether its times fit together.
+  bool unsent(const wire::PgmccFeedback& feedback) const;
+  bool recent(const wire::PgmccFeedback& feedback) const;
+  bool timely(const wire::PgmccFeedback& feedback) const;
   Duration rtt_of(const wire::PgmccFeedback& feedback) const;
   void acknowledged(const wire::PgmccFeedback& feedback, Sink& sink);
   void reported(const wire::PgmccFeedback& feedback, Sink& sink);
@@ -61,10 +67,13 @@ class Sender final : public SenderCore {
   Window window_;
   Counts counts_;
   std::uint64_t invalid_ = 0;
+  std::uint64_t implausible_ = 0;
 
   bool subscribed_ = false;
   bool has_acker_ = false;
   std::uint32_t acker_ = 0;
+  Departures departures_;
+  Proof proof_;             // of the acker, and of the one before
   bool had_acker_ = false;  // `previous_` is set, and its acknowledgements may still arrive
   std::uint32_t previous_ = 0;
   RttEstimator rtt_;       // of the acker

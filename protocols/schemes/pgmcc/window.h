@@ -26,6 +26,7 @@ class Window {
   // Takes a token for a packet that leaves, and returns its number.
   std::uint32_t send();
   std::uint32_t next() const { return next_; }
+  std::uint32_t capacity() const { return mask_ + 1; }  // packets under way at most
   // Whether `seq` is one of the latest packets sent.
   bool recent(std::uint32_t seq) const { return next_ - 1 - seq < sent_; }
 

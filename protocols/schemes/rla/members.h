@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "protocols/base/units.h"
+#include "protocols/common/departures.h"
 #include "protocols/common/id_table.h"
 #include "protocols/common/rtt_estimator.h"
 #include "protocols/schemes/rla/listening.h"
@@ -28,6 +29,7 @@ struct Member {
   Time heard;
   Time rexmit_now_at = Time::never();  // when its last request for a repair was granted
   RttEstimator rtt;
+  Proof proof;  // of the packets that it has
   Listener listener{1, 0};
 };
 

@@ -16,6 +16,14 @@ Error parse_rla_common(std::span<const std::byte> message, Type type, CommonHead
 
 }  // namespace
 
+std::uint32_t RlaAck::end() const {
+  std::uint32_t end = cum_ack;
+  for (std::size_t i = 0; i < record_count; ++i) {
+    if (serial_newer(sacks[i].end, end)) end = sacks[i].end;
+  }
+  return end;
+}
+
 Error parse(std::span<const std::byte> message, RlaData& out) {
   CommonHeader common;
   const Error error = parse_rla_common(message, Type::kData, common);

@@ -53,6 +53,8 @@ struct RlaAck {
   std::array<RlaSack, kMaxRecords> sacks{};
 
   std::size_t bytes() const { return kFixedBytes + record_count * RlaSack::kBytes; }
+  // One past the highest packet that it acknowledges.
+  std::uint32_t end() const;
 };
 
 // Data may be longer than the header and payload_length. Acknowledgements end with their last

@@ -1,5 +1,6 @@
 #include "protocols/schemes/rla/rla.h"
 
+#include "protocols/schemes/rla/lies.h"
 #include "protocols/schemes/rla/receiver.h"
 #include "protocols/schemes/rla/sender.h"
 
@@ -19,6 +20,7 @@ Scheme scheme() {
       .feedback_source_at = 12,
       .parameters = parameter_list(),
       .records = kRecords,
+      .lies = kLies,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

@@ -24,6 +24,7 @@ Sender::Sender(const SessionConfig& config)
       members_(settings_),
       board_(std::bit_ceil(std::max(64u, settings_.max_window)), settings_.max_receivers),
       repairs_(board_),
+      departures_(4 * std::size_t{std::max(64u, settings_.max_window)}),
       message_(config.packet_size - kIpUdpHeaderBytes),
       first_(static_cast<std::uint32_t>(rng_.next())),
       payload_(config.packet_size - kIpUdpHeaderBytes -
@@ -120,12 +121,25 @@ void Sender::hello(const wire::RlaAck& ack, std::uint32_t address, Sink& sink) {
 
 // --- Acknowledgements ----------------------------------------------------------------------------
 
-bool Sender::in_window(const wire::RlaAck& ack) const {
-  const std::int32_t ahead = serial_difference(ack.cum_ack, board_.base());
-  if (ahead < -kMaxBehind || ahead > static_cast<std::int32_t>(board_.under_way())) return false;
+bool Sender::too_old(const wire::RlaAck& ack) const {
+  return serial_difference(ack.cum_ack, board_.base()) < -kMaxBehind;
+}
+
+bool Sender::keep_to_proof(wire::RlaAck& ack, Proof& proof) {
+  const std::uint32_t end = ack.end();
+  const auto beyond = proof.beyond(departures_, ack.echo_time_us, end - 1);
+  if (beyond == 0u) return true;
+  implausible_ += Proof::is_lie(beyond) ? 1 : 0;
+  if (!beyond) return false;
+  const std::uint32_t limit = end - *beyond;
+  if (serial_newer(ack.cum_ack, limit)) ack.cum_ack = limit;
+  std::uint8_t kept = 0;
   for (std::size_t i = 0; i < ack.record_count; ++i) {
-    if (serial_newer(ack.sacks[i].end, board_.next())) return false;
+    wire::RlaSack run = ack.sacks[i];
+    if (serial_newer(run.end, limit)) run.end = limit;
+    if (serial_newer(run.end, run.start)) ack.sacks[kept++] = run;
   }
+  ack.record_count = kept;
   return true;
 }
 
@@ -144,10 +158,12 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     return;
   }
   if ((ack.flags & wire::RlaAck::kHello) != 0) return hello(ack, arrival.from, sink);
-  if (!started_ || !in_window(ack)) {
+  if (!started_ || too_old(ack)) {
     ++invalid_;
     return;
   }
+  Proof of_newcomer;
+  if (!keep_to_proof(ack, member == nullptr ? of_newcomer : member->proof)) return;
   if (member == nullptr) {
     // The first acknowledgement registers the receiver. It must do without packets that are no
     // longer repeated.
@@ -157,6 +173,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
       ++invalid_;
       return;
     }
+    member->proof = of_newcomer;
   }
   if (member->dropped) return;
   member->address = arrival.from;
@@ -360,11 +377,12 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
   return write(board_.push(now_), false, message);
 }
 
-std::size_t Sender::write(std::uint32_t seq, bool again, std::span<std::byte> message) const {
+std::size_t Sender::write(std::uint32_t seq, bool again, std::span<std::byte> message) {
   wire::RlaData data;
   data.session = config_.session;
   data.seq = seq;
   data.tx_time_us = wire::clock_us(now_);
+  departures_.note(data.tx_time_us, board_.next() - 1);
   data.base = board_.base();
   if (again) data.flags |= wire::RlaData::kRetransmission;
   if (whole_) data.flags |= wire::RlaData::kWhole;

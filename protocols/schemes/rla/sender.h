@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "protocols/base/rng.h"
+#include "protocols/common/departures.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/rla/listening.h"
 #include "protocols/schemes/rla/members.h"
@@ -33,6 +34,7 @@ class Sender final : public SenderCore {
   void membership(Time now, int top_rank, Sink& sink) override;
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override;
   std::uint64_t invalid() const override { return invalid_; }
+  std::uint64_t implausible() const override { return implausible_; }
   // Whether every receiver that is still a member has acknowledged the object's last packet.
   bool finished() const override { return finished_; }
 
@@ -60,7 +62,10 @@ class Sender final : public SenderCore {
   void remove(Member& member, Change why, Sink& sink);
   void remove_all(Sink& sink);
   void hello(const wire::RlaAck& ack, std::uint32_t address, Sink& sink);
-  bool in_window(const wire::RlaAck& ack) const;
+  bool too_old(const wire::RlaAck& ack) const;
+  // Leaves out of it what its source cannot have, and so all beyond the window. False: its source
+  // has proven nothing.
+  bool keep_to_proof(wire::RlaAck& ack, Proof& proof);
   void acknowledged(Member& member, const wire::RlaAck& ack, Sink& sink);
   bool detect_losses(Member& member);
   void congested(Member& member, Sink& sink);
@@ -71,7 +76,7 @@ class Sender final : public SenderCore {
   std::uint32_t sendable() const;  // new packets that the windows allow
   void repair(std::uint32_t& budget, Sink& sink);
   void unicast(std::uint32_t seq, const Member& to, Sink& sink);
-  std::size_t write(std::uint32_t seq, bool again, std::span<std::byte> message) const;
+  std::size_t write(std::uint32_t seq, bool again, std::span<std::byte> message);
   Duration repair_after() const;
   void arm();
   void overdue(Sink& sink);
@@ -88,9 +93,11 @@ class Sender final : public SenderCore {
   Members members_;
   Scoreboard board_;
   Repairs repairs_;
+  Departures departures_;
   std::vector<std::byte> message_;  // for packets that leave by unicast
   Counts counts_;
   std::uint64_t invalid_ = 0;
+  std::uint64_t implausible_ = 0;
 
   const std::uint32_t first_;    // number of the first packet
   std::uint32_t payload_;        // bytes of the object in each packet

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "protocols/base/rng.h"
+#include "protocols/base/serial.h"
 #include "protocols/wire/quantities.h"
 
 namespace tiercast::sim {
@@ -97,13 +98,30 @@ void Sender::begin_round(Time now) {
 bool Sender::acceptable(const wire::SimFeedback& feedback) const {
   if (feedback.session != config_.session) return false;
   // Records are in ascending order of rank, so the last one has the largest.
-  if (feedback.record_count > 0 &&
-      feedback.records[feedback.record_count - 1].rank >= config_.layers) {
-    return false;
-  }
-  // An answer does not count if its request was sent long ago, or not yet.
-  return fb_req_ - feedback.fb_req < kRequests &&
-         !request_sent_at_[feedback.fb_req % kRequests].is_never();
+  return feedback.record_count == 0 ||
+         feedback.records[feedback.record_count - 1].rank < config_.layers;
+}
+
+// An answer does not count if its request was sent long ago, or not yet.
+bool Sender::asked(std::uint32_t fb_req) const {
+  return fb_req_ - fb_req < kRequests && !request_sent_at_[fb_req % kRequests].is_never();
+}
+
+// Whether who sends it speaks for as many receivers as it counts. A receiver has nobody below it.
+// An aggregator may count one twice, in a round in which it leaves and comes back.
+bool Sender::plausible(const wire::SimFeedback& feedback) const {
+  if (config_.members == nullptr) return true;
+  const std::uint64_t below = config_.members->below(feedback.source);
+  std::uint64_t receivers = 0;  // at least as many as reports
+  for (unsigned i = 0; i < feedback.record_count; ++i) receivers += feedback.records[i].receivers;
+  return below == 0 ? receivers <= 1 && feedback.subtree_rtt_us == 0 : receivers <= 2 * below;
+}
+
+// An aggregator's is everybody's: one liar below it must not silence the others.
+bool Sender::believed(const wire::SimFeedback& feedback) {
+  if (plausible(feedback)) return true;
+  ++implausible_;
+  return config_.members->below(feedback.source) > 0;
 }
 
 void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
@@ -113,9 +131,16 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     ++invalid_;
     return;
   }
+  const bool bye = feedback.record_count == 1 && feedback.records[0].bye();
+  if (!asked(feedback.fb_req)) {
+    // Who leaves may not have heard of any request.
+    ++(bye || serial_newer(fb_req_, feedback.fb_req) ? invalid_ : implausible_);
+    return;
+  }
+  if (!believed(feedback)) return;
   if (phase_ == Phase::kIdle) return;
   const std::uint32_t age = fb_req_ - feedback.fb_req;
-  if (feedback.record_count == 1 && feedback.records[0].bye()) {
+  if (bye) {
     children_.remove(feedback.source);
   } else if (phase_ != Phase::kCollecting || age > 0) {
     // Too late for its round (aggregation noise, SIM 3.1). It still shows how long the timer should

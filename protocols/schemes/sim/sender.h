@@ -28,6 +28,7 @@ class Sender final : public SenderCore {
   void membership(Time now, int top_rank, Sink& sink) override;
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override;
   std::uint64_t invalid() const override { return invalid_; }
+  std::uint64_t implausible() const override { return implausible_; }
   bool ecn_capable() const override { return true; }  // marks are its congestion signal (SIM 3.1)
 
   // For tests and reports.
@@ -55,8 +56,11 @@ class Sender final : public SenderCore {
   void update_rtt();
   void adjust_rates(Sink& sink);
   void adapt_menu_if_due(Time now, Sink& sink);
-  // Whether it belongs to this session, its layers exist, and it answers a recent request.
+  // Whether it belongs to this session, and its layers exist.
   bool acceptable(const wire::SimFeedback& feedback) const;
+  bool asked(std::uint32_t fb_req) const;
+  bool plausible(const wire::SimFeedback& feedback) const;
+  bool believed(const wire::SimFeedback& feedback);  // counts it if it is not plausible
   void merge(const wire::SimFeedback& feedback);
   void sample_rtt(Time now, const wire::SimFeedback& feedback);
   void set_rate(Rank layer, Rate rate, Sink& sink);
@@ -67,6 +71,7 @@ class Sender final : public SenderCore {
   unsigned active_layers_ = 0;
   Children children_;
   std::uint64_t invalid_ = 0;
+  std::uint64_t implausible_ = 0;
 
   Phase phase_ = Phase::kIdle;
   Time now_;

@@ -1,5 +1,6 @@
 #include "protocols/schemes/sim/sim.h"
 
+#include "protocols/schemes/sim/lies.h"
 #include "protocols/schemes/sim/receiver.h"
 #include "protocols/schemes/sim/sender.h"
 
@@ -20,6 +21,7 @@ Scheme scheme() {
       .feedback_source_at = 8,
       .parameters = parameter_list(),
       .records = kRecords,
+      .lies = kLies,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

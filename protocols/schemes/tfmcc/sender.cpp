@@ -99,7 +99,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   if (!running_) return;
   const Duration sample = Duration::microseconds(wire::clock_us(now) - feedback.echo_time_us);
   if (sample > kMaxRtt) {  // of a packet that was not sent, or long ago
-    ++invalid_;
+    ++(serial_newer(feedback.echo_time_us, wire::clock_us(now)) ? implausible_ : invalid_);
     return;
   }
   take_report(now, feedback, std::max(sample, kMinRtt), sink);

@@ -22,6 +22,7 @@ class Sender final : public SenderCore {
   void membership(Time now, int top_rank, Sink& sink) override;
   std::size_t write_data(Time now, Rank layer, std::span<std::byte> message) override;
   std::uint64_t invalid() const override { return invalid_; }
+  std::uint64_t implausible() const override { return implausible_; }
   bool ecn_capable() const override { return settings_.ecn; }
 
   // Why there is another CLR; the values are the trace's.
@@ -72,6 +73,7 @@ class Sender final : public SenderCore {
   const SessionConfig config_;
   const Settings settings_;
   std::uint64_t invalid_ = 0;
+  std::uint64_t implausible_ = 0;
   bool running_ = false;
   Time now_;
 

@@ -1,5 +1,6 @@
 #include "protocols/schemes/tfmcc/tfmcc.h"
 
+#include "protocols/schemes/tfmcc/lies.h"
 #include "protocols/schemes/tfmcc/receiver.h"
 #include "protocols/schemes/tfmcc/sender.h"
 
@@ -19,6 +20,7 @@ Scheme scheme() {
       .feedback_source_at = 12,
       .parameters = parameter_list(),
       .records = kRecords,
+      .lies = kLies,
       .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
         return std::make_unique<Sender>(config);
       },

@@ -51,7 +51,7 @@ def test_a_thousand_sessions_come_and_go_while_forged_feedback_arrives(tmp_path:
     counted = line.records("feedback")[-1]
     report = json.loads((tmp_path / "report.json").read_text())
     assert counted["received"] == report["offered"] - report["refused"] - report["unread"] > 1000
-    fates = ("accepted", "refused", "malformed", "foreign", "late", "ring_full")
+    fates = ("accepted", "refused", "malformed", "foreign", "late", "ring_full", "implausible")
     assert counted["received"] == sum(counted[fate] for fate in fates)
 
 

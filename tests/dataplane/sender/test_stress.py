@@ -101,7 +101,7 @@ def check_fates(line: Line, report: dict) -> dict:
     assert counted["received"] == handed(KINDS)
     # Everything received has exactly one fate.
     fates = ("accepted", "refused", "malformed", "foreign", "late", "answered", "learned",
-             "igmp_query", "ring_full")  # fmt: skip
+             "igmp_query", "ring_full", "implausible")  # fmt: skip
     assert counted["received"] == sum(counted[fate] for fate in fates)
     assert counted["malformed"] == handed(MALFORMED)
     assert counted["igmp_query"] == handed(QUERIES) > 0

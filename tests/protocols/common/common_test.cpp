@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "protocols/common/departures.h"
 #include "protocols/common/ewma.h"
 #include "protocols/common/exponential_timer.h"
 #include "protocols/common/gap_detector.h"
@@ -126,6 +129,58 @@ TEST(RateMeter, AShortHistoryCountsFromTheFirstBytes) {
   Time now = Time::zero() + Duration::seconds(7);
   for (int i = 0; i < 20; ++i, now = now + Duration::milliseconds(10)) meter.add(now, 1000);
   EXPECT_NEAR(meter.rate(now).bytes_per_second(), 100'000, 1'000);
+}
+
+// Savage et al.: an acknowledgement proves no more than what its echo does. Stamps and numbers
+// wrap.
+TEST(Departures, AnEchoProvesWhatHadLeftByThen) {
+  Departures departures(4);
+  const auto by = [&](std::uint32_t stamp_us) {
+    const auto left = departures.by(stamp_us);
+    return left ? std::pair(left->highest, left->at_once) : std::pair(77u, 77u);
+  };
+  const std::pair none(77u, 77u);
+  EXPECT_EQ(by(0), none);
+  departures.note(0xfffffff0, 0xfffffffe);
+  departures.note(10, 0xffffffff);
+  departures.note(10, 0);  // two at the same instant
+  departures.note(30, 0);  // a repetition
+  EXPECT_EQ(by(0xfffffff0), std::pair(0xfffffffe, 1u));
+  EXPECT_EQ(by(10), std::pair(0u, 2u));
+  EXPECT_EQ(by(30), std::pair(0u, 0u));
+  for (const std::uint32_t guess : {0xffffffefu, 0xfffffff1u, 9u, 11u, 29u, 31u}) {
+    EXPECT_EQ(by(guess), none) << guess;
+  }
+  departures.note(40, 1);  // the oldest is forgotten
+  EXPECT_EQ(by(0xfffffff0), none);
+  EXPECT_EQ(by(40), std::pair(1u, 1u));
+}
+
+TEST(Departures, AProofStaysWhenALaterEchoIsOlder) {
+  Departures departures(8);
+  for (std::uint32_t i = 1; i <= 5; ++i) departures.note(100 * i, i);
+  Proof proof;
+  EXPECT_FALSE(proof.beyond(departures, 250, 2));  // no packet left then
+  EXPECT_EQ(proof.beyond(departures, 300, 3), 0u);
+  EXPECT_EQ(proof.beyond(departures, 300, 5), 2u);
+  EXPECT_EQ(proof.beyond(departures, 200, 3), 0u);  // overtaken on its way
+  EXPECT_EQ(proof.beyond(departures, 450, 4), 1u);  // a guess proves nothing
+  EXPECT_EQ(proof.beyond(departures, 500, 4), 0u);
+}
+
+TEST(Departures, EachEchoIsOfOnePacket) {
+  Departures departures(8);
+  departures.note(100, 7);
+  for (const std::uint32_t highest : {8u, 9u, 10u}) departures.note(200, highest);
+  Proof proof;
+  proof.beyond(departures, 100, 99);
+  EXPECT_EQ(proof.echoed(), 7u);
+  for (const std::uint32_t echoed : {8u, 9u, 10u, 10u}) {
+    proof.beyond(departures, 200, 99);
+    EXPECT_EQ(proof.echoed(), echoed);
+    proof.beyond(departures, 150, 99);  // a guess
+    EXPECT_EQ(proof.echoed(), echoed);
+  }
 }
 
 }  // namespace

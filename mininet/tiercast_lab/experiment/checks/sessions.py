@@ -12,7 +12,7 @@ from tiercast_controller.base.bounded_yaml import shown
 from tiercast_controller.base.limits import MAX_SESSION
 
 from tiercast_lab.base.errors import among, closest
-from tiercast_lab.experiment.checks.unknown import no_node
+from tiercast_lab.experiment.checks.unknown import no_node, no_receiver
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.quantities import START_SPREAD_NS
 from tiercast_lab.experiment.schema import (
@@ -71,6 +71,7 @@ def sessions_of(
         if not all(of_one for _, of_one in listed_sessions) or not listed_sessions:
             text = "there are no receivers: the leaves are the nodes with one link; valid: a list"
             raise source.error((*path, "receivers"), text)
+        _check_lies(source, path, session, schemes[session.scheme], wanted)
         last = session.session + len(listed_sessions) - 1
         if last > MAX_SESSION:
             raise source.error(
@@ -114,10 +115,26 @@ def _unicast(session: Session, receivers: tuple[int, ...]) -> Iterator[tuple[Ses
     """The session with its receivers or, if it is unicast, one session for each of them. Their
     numbers are still to be set."""
     if not session.unicast:
-        yield session, receivers
+        yield session.model_copy(update={"lies": _lies_among(session, receivers)}), receivers
         return
     for node in receivers:
-        yield session.model_copy(update={"receivers": [node], "unicast": False}), (node,)
+        own = {"receivers": [node], "unicast": False, "lies": _lies_among(session, (node,))}
+        yield session.model_copy(update=own), (node,)
+
+
+def _lies_among(session: Session, receivers: tuple[int, ...]) -> dict[int, str]:
+    return {node: lie for node, lie in session.lies.items() if node in receivers}
+
+
+def _check_lies(
+    source: Source, path: KeyPath, session: Session, scheme: SchemeInfo, receivers: Sequence[int]
+) -> None:
+    for node, lie in session.lies.items():
+        here = (*path, "lies", str(node))
+        if node not in receivers:
+            raise source.error(here, no_receiver(session.session, node, receivers))
+        if lie not in scheme.lies:
+            raise source.error(here, f"{scheme.name} has no lie {among(lie, scheme.lies)}")
 
 
 def _check_scheme(

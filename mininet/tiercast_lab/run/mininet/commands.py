@@ -115,4 +115,5 @@ def receiver_command(
         *_agent(agents, host, lab),
         f"--interface={interface}",
         f"--source={source.address}",
+        *([f"--lie={lie}"] if (lie := agents.session.lies.get(host.number)) else []),
     ]

@@ -143,7 +143,10 @@ def _sessions(loaded: LoadedExperiment, seed: int) -> list[simulation_pb2.Simula
             sender=f"h{one.session.sender}",
             receivers=(
                 simulation_pb2.SimulatedReceiver(
-                    host=f"h{node}", start_ns=start, recorded=node in recorded
+                    host=f"h{node}",
+                    start_ns=start,
+                    recorded=node in recorded,
+                    lie=one.session.lies.get(node, ""),
                 )
                 for node, start in zip(one.receivers, one.starts, strict=True)
             ),

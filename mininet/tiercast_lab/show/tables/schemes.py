@@ -14,10 +14,10 @@ from tiercast_lab.experiment.schemes import ParameterInfo, SchemeInfo
 
 
 def schemes_table(schemes: dict[str, SchemeInfo]) -> Table:
-    table = Table("scheme", "rates", "parameters")
+    table = Table("scheme", "rates", "parameters", "lies that members can tell")
     for scheme in schemes.values():
         rates = "one for each layer" if scheme.layered else "one for all"
-        table.add_row(scheme.name, rates, str(len(scheme.parameters)))
+        table.add_row(scheme.name, rates, str(len(scheme.parameters)), ", ".join(scheme.lies))
     return table
 
 

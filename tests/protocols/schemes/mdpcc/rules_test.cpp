@@ -325,7 +325,8 @@ TEST_F(MdpccSender, RefusesForgedReports) {
   report = answer(7, 2000);
   report.reflected = true;  // a form that only senders use
   sink.give(sender, now, report);
-  EXPECT_EQ(sender.invalid(), 6u);
+  EXPECT_EQ(sender.invalid(), 2u);      // the last two
+  EXPECT_EQ(sender.implausible(), 4u);  // those of a receiver that cannot have what it answers
   EXPECT_EQ(sender.representatives().size(), 0u);
 }
 

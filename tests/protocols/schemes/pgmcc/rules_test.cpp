@@ -218,13 +218,14 @@ struct Election : ::testing::Test {
     wire::PgmccData data;
     if (wire::parse(message, data) == wire::Error::kOk) last = data;
   }
-  void report(std::uint32_t source, double rtt, double loss, wire::PgmccFeedback::Kind kind) {
+  void report(std::uint32_t source, double rtt, double loss, wire::PgmccFeedback::Kind kind,
+              std::uint32_t ahead = 0) {
     now = now + Duration::seconds(rtt);
     wire::PgmccFeedback f;
     f.session = 3;
     f.kind = kind;
     f.source = source;
-    f.rx_max = last.seq;
+    f.rx_max = last.seq + ahead;
     f.bitmap = 0xffffffff;
     f.echo_time_us = static_cast<std::uint32_t>((now - Duration::seconds(rtt)).ns() / 1000);
     f.loss = static_cast<std::uint32_t>(loss * 0x1p32);
@@ -293,6 +294,28 @@ TEST_F(Election, OthersAcknowledgementsAreRefused) {
   const std::uint64_t invalid = sender.invalid();
   report(6, 0.1, 0, Kind::kAck);
   EXPECT_EQ(sender.invalid(), invalid + 1);
+}
+
+// Whoever acknowledges what it cannot have is believed for the packet that it echoes alone.
+TEST_F(Election, AnAcknowledgementCountsForWhatItsEchoProves) {
+  report(4, 0.1, 0, Kind::kDummyNak);
+  report(4, 0.1, 0, Kind::kAck);
+  ASSERT_DOUBLE_EQ(sender.window().w(), 2);
+  report(4, 0.1, 0, Kind::kAck, 16);  // two have left, at the same instant
+  EXPECT_DOUBLE_EQ(sender.window().w(), 3);
+  EXPECT_EQ(sender.implausible(), 1u);
+  now = now + Duration::seconds(0.001);
+  report(4, 0.099, 0, Kind::kAck, 16);  // none left 99 ms ago
+  EXPECT_DOUBLE_EQ(sender.window().w(), 3);
+  EXPECT_EQ(sender.implausible(), 2u);
+  EXPECT_EQ(sender.invalid(), 0u);
+}
+
+TEST_F(Election, ReportsOfWhatWasNeverSentAreImplausible) {
+  report(4, 0.1, 0, Kind::kDummyNak, 1);
+  report(4, 0.1, 0.5, Kind::kNak, 1);
+  EXPECT_EQ(sender.implausible(), 2u);
+  EXPECT_FALSE(sender.has_acker());
 }
 
 TEST(PgmccWire, WhatIsWrongIsNamed) {

@@ -240,7 +240,7 @@ TEST_P(PgmccProperty, ReceiversComeGoDieAndReturn) {
   EXPECT_TRUE(sender.has_acker());
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, PgmccProperty, ::testing::Values(1, 2, 3, 4, 5));
+INSTANTIATE_TEST_SUITE_P(Seeds, PgmccProperty, ::testing::Values(1, 2, 3, 4, 5, 11, 13));
 
 }  // namespace
 }  // namespace tiercast::testkit

@@ -278,12 +278,14 @@ TEST_F(SimSender, CountsWhatItRefuses) {
   feedback(1, sender_->fb_req(), {report(2, false)});       // no such layer
   feedback(2, sender_->fb_req(), {report(0, false)});       // one child more than allowed
   sender_->receive(now_, {{}, 28, false, 1}, sink_);        // an empty message
-  EXPECT_EQ(sender_->invalid(), 5u);
+  EXPECT_EQ(sender_->invalid(), 4u);
+  EXPECT_EQ(sender_->implausible(), 1u);  // the first of them
 
   feedback(1, request, {report(0, false)});            // late, but the child is known
   feedback(1, sender_->fb_req(), {report(0, false)});  // the answer; it ends the round
   feedback(1, sender_->fb_req(), {report(0, false)});  // again
-  EXPECT_EQ(sender_->invalid(), 5u);
+  EXPECT_EQ(sender_->invalid(), 4u);
+  EXPECT_EQ(sender_->implausible(), 1u);
 }
 
 TEST_F(SimSender, ForgedFeedbackKeepsRatesAndTimersInBounds) {

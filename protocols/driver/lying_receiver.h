@@ -1,0 +1,24 @@
+// A receiver that lies, the same way in every runtime: an honest core, and around it a layer that
+// changes what the core hears, what it says, or what it subscribes to. For experiments: what a lie
+// brings its teller, and what it costs others (docs/security.md, "Members that lie").
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "protocols/core/core.h"
+#include "protocols/core/registry.h"
+
+namespace tiercast {
+
+// Every lie that a member can tell: those of the scheme's messages, and
+//   always_congested       its core hears of every packet as marked, and of each tenth not at all
+//   inflated_subscription  it subscribes to all layers all the time, whatever its core wants; only
+//                          of layered schemes
+std::vector<Lie> lies_of(const Scheme& scheme);
+
+// The scheme's receiver, or one that tells config.lie. ConfigError: as the scheme's, or it is not
+// among lies_of().
+std::unique_ptr<ReceiverCore> make_receiver(const Scheme& scheme, const SessionConfig& config);
+
+}  // namespace tiercast
