@@ -268,7 +268,8 @@ class ManagedSwitch:
         while True:
             before = self.client.written
             try:
-                await self.client.connect(_ATTEMPT_S)
+                left_s = self._patience_s - (time.monotonic() - since_s)
+                await self.client.connect(max(0.0, min(_ATTEMPT_S, left_s)))
                 restarted = await self._restore()
             except NotPrimaryError:
                 raise
