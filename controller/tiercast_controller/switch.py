@@ -204,7 +204,8 @@ class ManagedSwitch:
     async def set_link(self, request: lab_pb2.SetLinkRequest) -> None:
         """As P4RuntimeClient.set_link; a switch that is away gets it when it returns."""
         if not self.is_away:
-            await self.client.set_link(request)
+            with contextlib.suppress(UnreachableError), self._away_if_unreachable():
+                await self.client.set_link(request)
         kept = self._links.setdefault(request.port, lab_pb2.SetLinkRequest(port=request.port))
         kept.MergeFrom(request)
 
