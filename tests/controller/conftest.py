@@ -142,11 +142,18 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         await self._server.start()
 
     async def close(self) -> None:
-        """Like the death of a switch: what it knew of controllers goes."""
+        """Controllers lose it; what it knew of them goes. It may serve again."""
         server, self._server = self._server, None
         if server is not None:
             await server.stop(grace=0)
         self._highest = 0
+
+    async def die(self) -> None:
+        """All that it held goes, too."""
+        await self.close()
+        self.config = p4.ForwardingPipelineConfig()
+        for held in (self.entities, self.meters, self.links, self.reds, self.priorities):
+            held.clear()
 
     async def punt(self, program: Program, port: int, frame: bytes) -> None:
         """Sends a packet-in to the primary."""
@@ -176,8 +183,9 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
                     self.packets_out.put_nowait(request.packet)
         finally:
             self._streams.pop(id(context), None)
-            with contextlib.suppress(Exception):  # some may have gone, too
-                await self._tell_arbitration()
+            if self._server is not None:
+                with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+                    await self._tell_arbitration()  # some may have gone, too
 
     async def _tell_arbitration(self) -> None:
         elections = [election for _, election in self._streams.values()]

@@ -53,7 +53,7 @@ class Standing(enum.Enum):
     NOBODYS = enum.auto()
 
 
-_STANDINGS = {code_pb2.OK: Standing.OURS, code_pb2.NOT_FOUND: Standing.NOBODYS}
+_STANDINGS: dict[int, Standing] = {code_pb2.OK: Standing.OURS, code_pb2.NOT_FOUND: Standing.NOBODYS}
 
 
 class ControlStream:
@@ -67,7 +67,7 @@ class ControlStream:
         device_id: int,
         role: str,
         program: Program,
-        stub: p4runtime_pb2_grpc.P4RuntimeStub,
+        stub: p4runtime_pb2_grpc.P4RuntimeAsyncStub,
     ):
         self.packet_in: asyncio.Queue[PacketIn] = asyncio.Queue(PACKET_IN_QUEUE)
         self.packet_in_dropped = 0

@@ -418,7 +418,8 @@ class Live:
         every_s, next_s = read.every / 1e9, 0.0
         while next_s < self.run_.progress.duration_s:
             await asyncio.sleep(max(0.0, next_s - self.now_s()))
-            before_s, cells = self.now_s(), {}
+            before_s = self.now_s()
+            cells: Mapping[int, int | tuple[int, int]] = {}
             try:
                 cells = await self._cells(controller, read)
             except UnreachableError:
