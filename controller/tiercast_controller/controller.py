@@ -461,8 +461,11 @@ class Controller:
         self._spawn(work, f"queries for {group} at {port}")
 
     async def _send(self, switch: str, port: int, frame: bytes) -> None:
-        with contextlib.suppress(UnreachableError):  # hosts are asked again when it is back
-            await self._managed(switch).client.packet_out(port, frame)
+        managed = self._managed(switch)
+        if managed.is_away:
+            return  # hosts are asked when it is back
+        with contextlib.suppress(UnreachableError):
+            await managed.client.packet_out(port, frame)
 
     async def _expire_silent(self, period_s: float) -> None:
         """Looks for expired members more often than queries are sent, so that a membership ends a

@@ -27,7 +27,10 @@ from .chain import PORT, Network, Receiver
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "p4src/compiled"
-ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT}/build/python:{ROOT}/controller"}
+ENVIRONMENT = os.environ | {
+    "PYTHONPATH": f"{ROOT}/build/python:{ROOT}/controller",
+    "PYTHONFAULTHANDLER": "1",
+}
 SESSION, LAYERS = 1, 5
 SO_RCVBUFFORCE = 33  # <asm-generic/socket.h>; Python's socket does not have it
 
@@ -99,8 +102,13 @@ class ControllerProcess:
         """As its user ends it. Returns the exit status."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(PATIENCE_S):
-            return await self.process.wait()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self.process.wait()
+        except TimeoutError:
+            self.process.send_signal(signal.SIGABRT)  # it says where it is
+            await self.process.wait()
+            raise
 
 
 @asynccontextmanager

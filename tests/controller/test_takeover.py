@@ -3,6 +3,7 @@ their own: a chain of four tiercast-switches, hosts with their kernels' IGMP, an
 counted one by one. Needs root."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -10,13 +11,15 @@ from ..patience import PATIENCE_S
 from .chain import SWITCHES, running_network
 from .processes import Traffic, config_of, controllers, held, unnumbered
 
-# Hosts answer within a second, and a silent one is known to be gone soon after.
+# Hosts answer within a second. On a busy machine they may not, so nobody is forgotten soon, except
+# where a test waits for that.
 QUERIER = {
-    "interval_s": 3,
+    "interval_s": 60,
     "max_response_s": 1,
-    "startup_interval_s": 0.5,
+    "startup_interval_s": 30,
     "last_member_interval_s": 0.2,
 }
+FORGETFUL = QUERIER | {"startup_interval_s": 5}
 NO_MENDING = {"mend_s": 0}
 
 
@@ -72,7 +75,7 @@ async def test_a_controller_that_is_killed_and_started_again_loses_no_packet(
 async def test_who_vanished_while_no_controller_was_there_is_forgotten(
     network, traffic, tmp_path
 ) -> None:
-    async with controllers(config_of(network.topology, querier=QUERIER), tmp_path) as start:
+    async with controllers(config_of(network.topology, querier=FORGETFUL), tmp_path) as start:
         first = await start()
         await first.says("ready")
         for name in ("h1", "h2"):
@@ -88,9 +91,8 @@ async def test_who_vanished_while_no_controller_was_there_is_forgotten(
 
 
 async def test_a_standby_takes_over_without_a_lost_packet(
-    network, traffic, program, tmp_path, record_property
+    network, traffic, program, tmp_path
 ) -> None:
-    """`takeover_s` is what docs/performance.md reports; here it is only known to end."""
     async with controllers(config_of(network.topology, querier=QUERIER), tmp_path) as start:
         primary = await start()
         await primary.says("ready")
@@ -103,9 +105,10 @@ async def test_a_standby_takes_over_without_a_lost_packet(
         since = await traffic.more("h2", 0)
         assert [event["kind"] for event in standby.events] == ["role"]
 
+        killed_ns = time.monotonic_ns()
         await primary.kill()
         takes = await standby.says("role", state="primary")
-        record_property("takeover_s", takes["takeover_s"])
+        print(f"took over {(takes['time_ns'] - killed_ns) / 1e6:.0f} ms after the kill")
         await standby.says("ready")
         kinds = [event["kind"] for event in standby.events]
         assert kinds.index("role") < kinds.index("ready") and kinds.count("role") == 2
@@ -173,7 +176,7 @@ async def test_a_switch_that_is_killed_and_started_again_gets_everything_again(
 async def test_a_join_while_the_switch_is_away_is_served_when_it_is_back(
     network, traffic, tmp_path
 ) -> None:
-    config = config_of(network.topology, querier=QUERIER)
+    config = config_of(network.topology, querier=FORGETFUL)
     async with controllers(config, tmp_path) as start:
         controller = await start()
         await controller.says("ready")

@@ -79,6 +79,8 @@ class ControlStream:
         self._election_id = time.time_ns()
         self._highest = 0  # that the switch has seen
         self._connected = False
+        # gRPC takes one write at a time; a second one would break the call so that it never ends.
+        self._writing = asyncio.Lock()
         self._name = name
         self._address = address
         self._device_id = device_id
@@ -125,8 +127,11 @@ class ControlStream:
         if header is None or header.egress_port is None:
             raise SwitchError(f"{self._name}: {self._program.name} has no packet_out")
         packet = self._program.encode_packet_out(frame, **{header.egress_port: port})
+        if not self._connected:
+            raise UnreachableError(f"{self._name}: packet-out while the stream is closed")
         try:
-            await self._call.write(p4.StreamMessageRequest(packet=packet))
+            async with self._writing:
+                await self._call.write(p4.StreamMessageRequest(packet=packet))
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             raise UnreachableError(
                 f"{self._name}: packet-out failed: the stream is closed"
@@ -188,7 +193,8 @@ class ControlStream:
             self._answers.get_nowait()  # to what was asked before
         # A stream that the switch refused cannot be written to; its reader has the reason.
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
-            await self._call.write(request)
+            async with self._writing:
+                await self._call.write(request)
 
     async def _next_answer(self) -> Standing:
         answer = asyncio.ensure_future(self._answers.get())
@@ -247,7 +253,7 @@ class ControlStream:
         )
 
     def _fail(self, reason: SwitchError) -> None:
-        self.standing = None
+        self.standing, self._connected = None, False
         self.changed.set()
         if not self.lost.done():
             self.lost.set_exception(reason)
