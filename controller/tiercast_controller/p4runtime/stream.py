@@ -1,9 +1,9 @@
 """The stream between a controller and a switch: who is the primary, packets in and packets out.
 
 P4Runtime's arbitration: of the controllers whose streams are open, the one with the highest
-election id is the primary. When the primary's stream ends, a switch either makes the next one the
-primary (bmv2), or has none until one asks with an id that is at least the highest so far
-(P4Runtime 5). Both kinds of switch tell every stream what has become of it.
+election id is the primary. When the primary's stream ends, a switch has none until one asks with an
+id that is at least the highest so far; older ones make the next one the primary (P4Runtime 5). Both
+tell every stream what has become of it.
 """
 
 from __future__ import annotations
