@@ -15,11 +15,11 @@ from typing import Any
 
 from tiercast_controller.agents.lab import Agent
 from tiercast_controller.agents.records import Record
-from tiercast_controller.base.errors import ConfigurationError, ControllerError
+from tiercast_controller.base.errors import ConfigurationError, ControllerError, NotPrimaryError
 from tiercast_controller.base.installation import VERSION
 from tiercast_controller.base.tls import Access
 from tiercast_controller.config import EXAMPLE, Config
-from tiercast_controller.controller import Event
+from tiercast_controller.controller import Controller, Event
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -45,11 +45,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--insecure", action="store_true", help="serve the lab's address on TCP without TLS"
     )
+    parser.add_argument(
+        "--standby",
+        action="store_true",
+        help="wait until no switch has a primary, then take over; wait again if another controller "
+        "takes over. Without it, this controller takes over at once",
+    )
     parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning"])
     options = parser.parse_args(arguments)
     logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s %(message)s")
     try:
-        asyncio.run(_run(Config.load(options.config), Access(options.tls, options.insecure)))
+        access = Access(options.tls, options.insecure)
+        asyncio.run(_run(Config.load(options.config), access, options.standby))
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         return EXIT_BAD_INPUT
@@ -59,22 +66,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _run(config: Config, access: Access) -> None:
-    controller = config.controller(_print_records, _print_event, access)
+async def _run(config: Config, access: Access, standby: bool) -> None:
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    while not ended.is_set():
+        try:
+            await _serve(config, access, standby, ended)
+        except NotPrimaryError as error:
+            if not standby:
+                raise
+            logging.warning("%s", error)
+
+
+async def _serve(config: Config, access: Access, standby: bool, ended: asyncio.Event) -> None:
+    """Returns when `ended` is set. Raises NotPrimaryError if another controller takes over."""
+    controller = config.controller(_print_records, _print_event, access)
+    work = asyncio.create_task(_start(controller, standby))
+    waiting = asyncio.create_task(ended.wait())
     try:
-        await controller.start()
-        controller.start_sessions()
-        _print_event(Event(time.monotonic_ns(), "ready", {}))
-        waiting: asyncio.Future[Any] = asyncio.create_task(ended.wait())
-        await asyncio.wait({waiting, controller.failed}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        await asyncio.wait({work, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            return
+        work.result()
+        either: set[asyncio.Future[Any]] = {waiting, controller.failed}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if controller.failed.done():
             await controller.failed
     finally:
+        for task in (work, waiting):
+            task.cancel()
+        await asyncio.gather(work, waiting, return_exceptions=True)
         await controller.stop()
+
+
+async def _start(controller: Controller, standby: bool) -> None:
+    if standby:
+        await controller.stand_by()
+    await controller.start()
+    controller.start_sessions()
+    _print_event(Event(time.monotonic_ns(), "ready", {}))
 
 
 def _print_event(event: Event) -> None:

@@ -46,6 +46,7 @@ EXAMPLE = """\
 program: {json: p4src/compiled/tiercast.json, p4info: p4src/compiled/tiercast.p4info.txtpb}
 lab: unix:/run/tiercast/lab.sock        # agents attach here; may be left out
 querier: {interval_s: 125, max_response_s: 10, version: 3}   # may be left out: no queries
+mend_s: 60                              # how often switches are read back; 0: never
 switches:
   - {name: s0, device_id: 1, grpc: "unix:/run/tiercast/s0.sock", mac: "02:00:00:01:00:00",
      ip: 10.1.0.1}                      # for aggregation: network
@@ -96,6 +97,10 @@ class QuerierPart(_Part):
     max_response_s: float = Querier.max_response_s
     version: int = Querier.version
     address: IPv4Address = Querier.address
+    robustness: int = Querier.robustness
+    startup_interval_s: float | None = Querier.startup_interval_s
+    last_member_interval_s: float = Querier.last_member_interval_s
+    last_member_count: int | None = Querier.last_member_count
 
 
 class TlsPart(_Part):
@@ -187,6 +192,8 @@ class Config(_Part):
     equal_costs: EqualCosts = "one"
     checks: Checks = Checks()
     keys: bool | None = None
+    mend_s: float = Field(default=60, ge=0)
+    leave_latency_s: float = Field(default=0, ge=0)
 
     @classmethod
     def load(cls, path: Path) -> Config:
@@ -237,4 +244,6 @@ class Config(_Part):
             on_records=on_records,
             on_event=on_event,
             keys=self.keys,
+            mend_s=self.mend_s or None,
+            leave_latency_s=self.leave_latency_s,
         )

@@ -6,6 +6,7 @@ Open this file first, then multicast/subscriptions.py, which a packet-in goes to
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import (
@@ -18,16 +19,23 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass
+from functools import partial
+from ipaddress import IPv4Address
 from typing import Any
 
 from tiercast.v1 import lab_pb2, queue_pb2, trace_pb2
 
 from tiercast_controller.agents.lab import Agent, LabService, RecordSink
 from tiercast_controller.agents.records import Record
-from tiercast_controller.base.errors import ConfigurationError, ControllerError, SwitchError
+from tiercast_controller.base.errors import (
+    ConfigurationError,
+    ControllerError,
+    SwitchError,
+    UnreachableError,
+)
 from tiercast_controller.base.tls import Access
 from tiercast_controller.multicast.membership import NEVER, GroupMember, Member
-from tiercast_controller.multicast.querier import Querier
+from tiercast_controller.multicast.querier import Inquiries, Querier
 from tiercast_controller.multicast.subscriptions import Subscriptions
 from tiercast_controller.multicast.trees import (
     MulticastState,
@@ -36,15 +44,17 @@ from tiercast_controller.multicast.trees import (
     group_sources,
 )
 from tiercast_controller.network.aggregation import aggregation_entries
-from tiercast_controller.network.fates import INGRESS, PortFates, fate_columns
+from tiercast_controller.network.fates import fate_columns
 from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import AnySourceGroup, Session, Topology
 from tiercast_controller.p4runtime.client import PacketIn
 from tiercast_controller.p4runtime.entities import TableEntry, entry_changes
 from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.p4runtime.roles import Roles
+from tiercast_controller.p4runtime.standby import Standby
 from tiercast_controller.programs import only_hosts, roles_of
-from tiercast_controller.switch import ManagedSwitch
+from tiercast_controller.readings import Readings
+from tiercast_controller.switch import FOR_EVER, Desired, ManagedSwitch
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +68,11 @@ class Event:
                    switch holds the change), switches (how many were changed)
     igmp.rejected  switch, port, reason
     membership     session, top_rank (told to the sender)
+    role           state: "standby" (another controller is the primary), "primary" (takeover_s: from
+                   when no switch had a primary until every one holds what it should)
+    switch         switch, state: "away" (reason: why), "back" (away_s; restarted: whether it had
+                   lost its program, and with it everything; updates that were written), "mended"
+                   (it held something else than it should; updates that were written)
     agent          name, session, state ("attached", "detached", "lost")
     failure        reason
     """
@@ -67,7 +82,7 @@ class Event:
     fields: dict[str, Any]
 
 
-class Controller:
+class Controller(Readings):
     def __init__(
         self,
         topology: Topology,
@@ -84,37 +99,54 @@ class Controller:
         epoch_ns: int | None = None,
         agents: Collection[str] | None = None,
         keys: bool | None = None,
+        patience_s: float = FOR_EVER,
+        mend_s: float | None = None,
     ):
         """`programs` is that of all switches, or one for each by its name. `groups` are those of
         other programs on hosts. `lab_address` is where agents attach, "unix:/path" or, as `access`
         says, "host:port"; None runs no Lab service. `agents` holds the names of those that may
         attach; None allows any. With `keys` they seal their messages to each other
-        (docs/security.md); None: if `lab_address` is not a Unix socket. With `querier` None, no
-        queries are sent and members never expire. The tree is pruned `leave_latency_s` after a
-        leave, unless the host joins again. `epoch_ns` is the zero of the run's time,
-        CLOCK_MONOTONIC; None means now. Needs a running event loop. Raises ConfigurationError."""
+        (docs/security.md); None: if `lab_address` is not a Unix socket. With `querier` None, hosts
+        are asked only where reports were missed, and members expire only there. The tree is pruned
+        `leave_latency_s` after a leave, unless the host joins again; with a `querier`, after its
+        own leave latency. `epoch_ns` is the zero of the run's time, CLOCK_MONOTONIC; None means
+        now. The run fails if a switch is away for longer than `patience_s`. With `mend_s` each
+        switch is read back so often, and what differs is written. Needs a running event loop.
+        Raises ConfigurationError."""
         topology.check(sessions, groups)
-        self._query = b"" if querier is None else querier.frame
+        if querier is not None and leave_latency_s:
+            raise ConfigurationError(
+                f"leave_latency_s is {leave_latency_s}, but a querier has its own "
+                f"({querier.leave_latency_s:g} s: last_member_count times last_member_interval_s)"
+            )
         self.topology = topology
         self.epoch_ns = time.monotonic_ns() if epoch_ns is None else epoch_ns
         # Fails with the first SwitchError that cannot be repaired. From then on the run is void.
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._querier = querier
+        self._mend_s = mend_s
+        self._inquiries = Inquiries(querier or Querier(), self._send)
         self._on_event = on_event or (lambda event: None)
         self._sessions = list(sessions)
         self._columns = fate_columns(topology, sessions)
         sources = group_sources(topology, sessions, groups)
         self._roles = roles_of(topology, programs, sources)
         self._routes = self._all_routes()
-        self._static = {
-            name: [*entries, *self._columns[name].entries()]
-            for name, entries in self._routes.items()
-        }
-        _check_programs(self._roles, self._static, bool(sessions or groups))
+        static = {name: self._desired(name).entries for name in self._routes}
+        _check_programs(self._roles, static, bool(sessions or groups))
         self._switches = {
-            switch.name: ManagedSwitch(switch, self._roles[switch.name], self._fail)
+            switch.name: ManagedSwitch(
+                switch,
+                self._roles[switch.name],
+                partial(self._desired, switch.name),
+                self._fail,
+                partial(self._on_switch, switch.name),
+                patience_s,
+            )
             for switch in topology.switches
         }
+        self._starts = set(self._switches)  # those that must answer at the start
+        self._vacant_s: float | None = None  # of a standby: when it found no primary
         self._lab_address, self._access = lab_address, access
         self._lab = LabService(
             sessions,
@@ -130,41 +162,54 @@ class Controller:
             sessions,
             groups,
             lifetime_s=querier.lifetime_s if querier else NEVER,
-            leave_latency_s=leave_latency_s,
+            leave_latency_s=querier.leave_latency_s if querier else leave_latency_s,
             set_target=self._set_target,
             emit=self._emit,
             tell=self._lab.tell_membership,
+            ask_for=self._ask_for if querier and querier.specific_queries else None,
             spawn=self._spawn,
         )
         self._tasks: set[asyncio.Task[None]] = set()
+
+    async def stand_by(self) -> None:
+        """Waits until the switches have no primary: to be called before `start`, for which
+        switches that do not answer are then away."""
+        self._emit("role", state="standby")
+        names = {m.client.stream: name for name, m in self._switches.items()}
+        answering = await Standby(names).wait()
+        self._vacant_s = time.monotonic()
+        self._starts = {names[stream] for stream in answering}
 
     async def start(self, timeout_s: float = 15) -> None:
         """Returns when every switch has its program, routes, marking and aggregators, and the Lab
         service listens.
 
         Multicast state that an earlier controller left is taken over: its members stay until they
-        leave or, with a querier, expire. Raises SwitchError or ConfigurationError.
+        leave, or do not answer the queries that are sent then. Raises SwitchError or
+        ConfigurationError.
         """
         managed = self._switches.values()
-        found = await _all(
-            m.start(
-                self._static[m.switch.name],
-                self.topology.queues(m.switch.name),
-                timeout_s,
-                self.topology.host_ports_of(m.switch.name),
-                self.topology.checks.igmp,
-            )
+        started = [self._switches[name] for name in self._switches if name in self._starts]
+        states = await _all(m.start(timeout_s) for m in started)
+        found = {m.switch.name: state for m, state in zip(started, states, strict=True)}
+        self._subscriptions.take_over(found)
+        await _all(
+            m.set_up_trees(found.get(m.switch.name, MulticastState()), self._subscriptions.trees)
             for m in managed
         )
-        self._subscriptions.take_over(dict(zip(self._switches, found, strict=True)))
-        await _all(
-            m.set_up_trees(state, self._subscriptions.trees)
-            for m, state in zip(managed, found, strict=True)
-        )
+        if self._vacant_s is not None:
+            self._emit("role", state="primary", takeover_s=time.monotonic() - self._vacant_s)
         for m in managed:
             self._spawn(self._receive(m), f"packet-in of {m.switch.name}")
         if self._querier is not None:
-            self._spawn(self._query_hosts(self._querier.interval_s), "querier")
+            ports = list(self.topology.host_ports())
+            self._spawn(self._inquiries.ask_for_ever(ports), "querier")
+            self._spawn(self._expire_silent(self._querier.interval_s / 8), "expiry")
+        for m in managed:
+            if m.taken_over:
+                self._reports_were_missed(m.switch.name, ask=self._querier is None)
+        if self._mend_s is not None:
+            self._spawn(self._mend(self._mend_s), "mending")
         if self._lab_address is not None:
             await self._lab.serve(self._lab_address, self._access)
 
@@ -228,7 +273,7 @@ class Controller:
         """Changes the given properties of a port; a rate or queue of 0 means unlimited. Raises
         UnsupportedError if the switch has no tiercast.v1."""
         self.topology.neighbour(switch, port)
-        await self._managed(switch).client.set_link(
+        await self._managed(switch).set_link(
             lab_pb2.SetLinkRequest(
                 port=port,
                 rate_bps=rate_bps,
@@ -248,7 +293,7 @@ class Controller:
         """Moves routes and trees to the paths that the topology has now."""
         before, self._routes = self._routes, self._all_routes()
         await _all(
-            self._switches[name].write(entry_changes(before[name], entries))
+            self._switches[name].change(entry_changes(before[name], entries))
             for name, entries in self._routes.items()
         )
         await self._subscriptions.reroute()
@@ -263,80 +308,32 @@ class Controller:
             for name, entries in static_entries(self.topology, only_hosts(self._roles)).items()
         }
 
-    async def ports(self, switch: str) -> lab_pb2.GetPortsResponse:
-        """The statistics of a switch's ports. Resets figures "since the last" call. Raises
-        UnsupportedError if the switch has no tiercast.v1."""
-        return await self._managed(switch).client.get_ports()
+    def _desired(self, switch: str) -> Desired:
+        return Desired(
+            (*self._routes[switch], *self._columns[switch].entries()),
+            self.topology.queues(switch),
+            tuple(self.topology.host_ports_of(switch)),
+            self.topology.checks.igmp,
+        )
 
-    async def ping(self, switch: str) -> None:
-        """Sends the switch a short request. Raises SwitchError if it does not answer within 10
-        s."""
-        await self._managed(switch).client.running_cookie(timeout_s=10)
+    def is_away(self, switch: str) -> bool:
+        """Whether a switch does not answer, or is not yet what it should be again. Changes of links
+        and trees are kept for it until it is; reads raise UnreachableError."""
+        return self._managed(switch).is_away
 
-    async def p4runtime_version(self, switch: str) -> str:
-        """As P4RuntimeClient.version."""
-        return await self._managed(switch).client.version()
-
-    def packet_ins_dropped(self, switch: str) -> int:
-        """The number of packets that a switch sent faster than they could be handled here."""
-        return self._managed(switch).client.packet_in_dropped
+    async def mend(self) -> None:
+        """Reads back what the switches hold, and writes what differs from what they should."""
+        await _all(m.mend() for m in self._switches.values())
 
     def policed(self, switch: str, port: int) -> int:
         """The reports of a port that were refused here, because they were too many or of too many
         reporters. Those that the switch refused are among its counts."""
         return self._subscriptions.policed(switch, port)
 
-    async def counter(self, switch: str, name: str) -> dict[int, tuple[int, int]]:
-        """A counter of the P4 program, such as "summaries": (packets, bytes) by index."""
-        return await self._managed(switch).client.read_counter(name)
-
-    async def fates(self, switch: str) -> dict[int, PortFates] | None:
-        """What happened to the packets at each port since the switch loaded the program. The
-        packets that entered queues are read last, so they are never fewer than those served. None
-        if the program does not count that."""
-        managed, columns = self._managed(switch), self._columns[switch]
-        if not managed.roles.has_accounts:
-            return None
-        ingress_cells = managed.client.program.counter_cells(INGRESS)
-        packets = await managed.client.read_cells(columns.cells(ingress_cells))
-        return columns.fates(packets, await managed.read_entered(columns.ports))
-
-    async def port_counters(self, switch: str) -> dict[int, dict[str, int]]:
-        """The packets of each port by the names that the program's manifest gives to counters:
-        left, marked, policy_drops, pruned. Empty if it gives none."""
-        managed = self._managed(switch)
-        named = managed.client.program.manifest.counters.named
-        found: dict[int, dict[str, int]] = {port: {} for port in self._columns[switch].ports}
-        for name, counter in named.items():
-            cells = await managed.client.read_counter(counter)
-            for port, counts in found.items():
-                counts[name] = cells.get(port, (0, 0))[0]
-        return found if named else {}
-
-    async def register(self, switch: str, name: str) -> dict[int, int]:
-        """A register of the P4 program: values by index. Raises UnsupportedError on bmv2."""
-        return await self._managed(switch).client.read_register(name)
-
-    async def register_cells(
-        self, switch: str, name: str, indices: Iterable[int]
-    ) -> dict[int, int]:
-        """Some cells of a register, by index. Raises UnsupportedError on bmv2."""
-        return await self._managed(switch).client.read_register_cells(name, indices)
-
-    async def counter_cells(
-        self, switch: str, name: str, indices: Iterable[int]
-    ) -> dict[int, tuple[int, int]]:
-        """Some cells of a counter: (packets, bytes) by index."""
-        return await self._managed(switch).client.read_counter_cells(name, indices)
-
     async def set_trace(self, switch: str, ports: Iterable[trace_pb2.PortTrace]) -> None:
         """Traces packets at these ports from now on, and nowhere else. Raises UnsupportedError if
         the switch has no tiercast.v1."""
-        await self._managed(switch).client.set_trace(ports)
-
-    async def take_trace(self, switch: str) -> lab_pb2.TakeTraceResponse:
-        """The packets that have left traced ports since the last call."""
-        return await self._managed(switch).client.take_trace()
+        await self._managed(switch).set_trace(ports)
 
     def hosts_not_heard(self) -> list[str]:
         """The hosts whose switch's program does not hand IGMP to the controller."""
@@ -371,26 +368,52 @@ class Controller:
             packet = await managed.client.packet_in.get()
             self._subscriptions.on_packet(managed.switch.name, packet)
 
-    async def _query_hosts(self, interval_s: float) -> None:
-        # Expired members are looked for more often than queries are sent, so that a membership ends
-        # at most 1/8 of an interval late.
-        period = interval_s / 8
-        next_query = time.monotonic()
-        while True:
-            now = time.monotonic()
-            if now >= next_query:
-                next_query = now + interval_s
-                for switch, port in self.topology.host_ports():
-                    await self._switches[switch].client.packet_out(port, self._query)
-            self._subscriptions.expire(now)
-            await asyncio.sleep(min(period, max(0.0, next_query - time.monotonic())))
+    def _on_switch(self, switch: str, state: str, **fields: Any) -> None:
+        self._emit("switch", switch=switch, state=state, **fields)
+        if state == "back":
+            self._reports_were_missed(switch, ask=True)
 
-    def _managed(self, switch: str) -> ManagedSwitch:
-        try:
-            return self._switches[switch]
-        except KeyError:
-            choices = ", ".join(self._switches)
-            raise ConfigurationError(f"switch {switch!r} is not one of: {choices}") from None
+    def _reports_were_missed(self, switch: str, ask: bool) -> None:
+        """Asks the hosts at a switch, and forgets those that do not answer, as far as its program
+        lets us ask and hear."""
+        ports = [(switch, port) for port in self.topology.host_ports_of(switch)]
+        header = self._roles[switch].program.manifest.packet_out
+        can_ask = header is not None and header.egress_port is not None
+        if not ports or not can_ask or not self._roles[switch].has("packet_in"):
+            return
+        known_s = time.monotonic() + self._inquiries.querier.known_after_s
+        self._subscriptions.doubt(switch, known_s)
+        if ask:
+            self._spawn(self._inquiries.ask_anew(ports), f"queries at {switch}")
+
+    def _ask_for(
+        self,
+        port: tuple[str, int],
+        group: IPv4Address,
+        sources: Sequence[IPv4Address],
+        ends_s: Callable[[], float],
+    ) -> None:
+        work = self._inquiries.ask_for(port, group, sources, ends_s)
+        self._spawn(work, f"queries for {group} at {port}")
+
+    async def _send(self, switch: str, port: int, frame: bytes) -> None:
+        managed = self._managed(switch)
+        if managed.is_away:
+            return  # hosts are asked when it is back
+        with contextlib.suppress(UnreachableError):
+            await managed.client.packet_out(port, frame)
+
+    async def _expire_silent(self, period_s: float) -> None:
+        """Looks for expired members more often than queries are sent, so that a membership ends a
+        fraction of an interval late at most."""
+        while True:
+            self._subscriptions.expire(time.monotonic())
+            await asyncio.sleep(period_s)
+
+    async def _mend(self, period_s: float) -> None:
+        while True:
+            await asyncio.sleep(period_s)
+            await self.mend()
 
     def _on_agent(self, state: str, agent: Agent) -> None:
         self._emit("agent", name=agent.name, session=agent.session, state=state)
@@ -429,7 +452,7 @@ def is_elsewhere(lab_address: str | None) -> bool:
 
 
 def _check_programs(
-    roles: Mapping[str, Roles], static: dict[str, list[TableEntry]], replicates: bool
+    roles: Mapping[str, Roles], static: Mapping[str, Iterable[TableEntry]], replicates: bool
 ) -> None:
     """Checks that the programs have every table, action and parameter that will be written."""
     for name, entries in static.items():

@@ -1,14 +1,28 @@
-"""One switch of the run: its client, and what the controller has written to it."""
+"""One switch of the run: its client, what it should hold, and what was written to it.
+
+What it should hold is data: `Desired`, and the trees' targets (multicast/installer.py). It is read
+back and compared, and the difference is written: at the start, whenever the switch returns, and
+when `mend` is called.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
 
-from tiercast.v1 import lab_pb2, queue_pb2
+from tiercast.v1 import lab_pb2, queue_pb2, trace_pb2
 
-from tiercast_controller.base.errors import SwitchError, UnsupportedError
+from tiercast_controller.base.errors import (
+    NotPrimaryError,
+    SwitchError,
+    UnreachableError,
+    UnsupportedError,
+)
 from tiercast_controller.multicast.installer import Installer
 from tiercast_controller.multicast.policer import REPORTS_AT_ONCE, REPORTS_PER_S
 from tiercast_controller.multicast.replication import ReplicationGroups
@@ -18,14 +32,24 @@ from tiercast_controller.multicast.trees import (
     Tree,
     TreeKey,
     from_entities,
+    plan,
 )
 from tiercast_controller.network.aggregation import SUMMARY_CLONES
 from tiercast_controller.network.fates import Entered, entered_group_cell, entered_port_cell
 from tiercast_controller.network.marking import PortQueue
 from tiercast_controller.network.topology import Switch
-from tiercast_controller.p4runtime.client import P4RuntimeClient, updates_to
-from tiercast_controller.p4runtime.entities import MeterCell, Op, TableEntry, Update
+from tiercast_controller.p4runtime.client import P4RuntimeClient, WriteError
+from tiercast_controller.p4runtime.entities import MeterCell, TableEntry, Update
 from tiercast_controller.p4runtime.roles import Roles
+from tiercast_controller.p4runtime.static_state import (
+    StaticState,
+    read_cells,
+    read_clones,
+    updates_to,
+    write_unread_clones,
+)
+
+log = logging.getLogger(__name__)
 
 STATIC_TABLES = (
     "source_guard",
@@ -38,76 +62,358 @@ STATIC_TABLES = (
     "group_columns",
     "aggregator",
 )
+LED_TO = ("next_hop",)  # to whose entries those of other tables lead
 MULTICAST_TABLES = ("ipv4_multicast", "top_group")
+FOR_EVER = float("inf")
 _BATCH = 500  # updates per write of static entries: well under gRPC's 4 MiB
+# Of an attempt to reach a switch that is away; the channel itself retries twice a second.
+_ATTEMPT_S = 5.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0  # between attempts
+
+
+@dataclass(frozen=True)
+class Desired:
+    """What a switch should hold whoever its members are."""
+
+    entries: tuple[TableEntry, ...]  # the controller's own
+    queues: Mapping[int, PortQueue]  # by port
+    hosts: tuple[int, ...]  # the ports whose IGMP is limited
+    polices: bool
+
+
+class OnChange(Protocol):
+    def __call__(self, state: str, **fields: Any) -> None:
+        """The switch is now "away", "back" or "mended" (Event's kind `switch`)."""
 
 
 class ManagedSwitch:
-    def __init__(self, switch: Switch, roles: Roles, on_failure: Callable[[SwitchError], None]):
+    """Usage: start, set_up_trees, then anything, and close at the end. A switch whose stream ends
+    is away until it has answered again and holds what it should; changes wait for that."""
+
+    def __init__(
+        self,
+        switch: Switch,
+        roles: Roles,
+        desired: Callable[[], Desired],
+        on_failure: Callable[[SwitchError], None],
+        on_change: OnChange,
+        patience_s: float = FOR_EVER,
+    ):
+        """`on_failure` gets the reason if the switch is away for longer than `patience_s`, has
+        another primary, or keeps refusing."""
         self.switch = switch
         self.roles = roles
         self.client = P4RuntimeClient(
             switch.name, switch.device_id, switch.address, roles.program, switch.role, switch.tls
         )
+        # Whether an earlier controller had loaded the program.
+        self.taken_over = False
+        self._desired = desired
         self._on_failure = on_failure
+        self._on_change = on_change
+        self._patience_s = patience_s
         self._groups = ReplicationGroups()
         # Whether this controller made every group that has counted since the program was loaded.
         self._made_all_groups = False
         self._installers: dict[TreeKey, Installer] = {}
+        self._static_turn = asyncio.Lock()  # held while what `_desired` says is written
+        self._reachable = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._links: dict[int, lab_pb2.SetLinkRequest] = {}  # all that was set, by port
+        self._traced: list[trace_pb2.PortTrace] = []
 
-    async def start(
-        self,
-        static: list[TableEntry],
-        queues: Mapping[int, PortQueue],
-        timeout_s: float,
-        hosts: Collection[int] = (),
-        polices: bool = True,
-    ) -> MulticastState:
-        """Connects, loads the program and the static entries, and sets the ports' queues.
-        `hosts` are the ports that lead to hosts, whose IGMP the switch limits if `polices`. Returns
-        the multicast state that an earlier controller left."""
+    @property
+    def is_away(self) -> bool:
+        return not self._reachable.is_set()
+
+    async def start(self, timeout_s: float) -> MulticastState:
+        """Connects, and brings program, static entries and the ports' queues to what is desired.
+        Returns the multicast state that an earlier controller left."""
         await self.client.connect(timeout_s)
         self._made_all_groups = await self.client.set_pipeline()
-        self.client.lost.add_done_callback(self._on_lost)
-        if any(item.table == "aggregator" for item in static):
-            await self.client.set_clone_sessions(SUMMARY_CLONES)
-        await self._set_static(static)
-        await self._police_igmp(hosts, polices)
-        await self._set_queues(queues)
+        self.taken_over = not self._made_all_groups
+        async with self._static_turn:
+            await self._set_static()
+        await self._set_queues(self._desired().queues)
+        self._reachable.set()
         return await self.read_multicast()
 
-    async def _set_static(self, static: list[TableEntry]) -> None:
-        """Makes the program's entries those that the controller's stand for, and the fixed ones."""
-        roles = self.roles
-        fixed = roles.fixed
+    async def set_up_trees(self, found: MulticastState, trees: Iterable[Tree]) -> None:
+        """Changes the state that was found to what the trees need, and removes everything else.
+        From now on the switch is kept. One that was not started is away."""
+        trees = list(trees)
+        desired = MulticastState()
+        if not self.is_away:
+            wanted = SessionState()
+            for tree in trees:
+                wanted.merge(tree.state(self.switch.name))
+            self._groups.take_over(found, wanted)
+            desired, batches = self._groups.plan(found, wanted)
+            for batch in batches:
+                await self.write(batch)
+            self._groups.written((), desired)
+        for tree in trees:
+            self._installers[tree.key] = Installer(
+                tree,
+                self._groups,
+                self.write,
+                self._read_back,
+                self._read_counts,
+                self._is_reachable,
+                self._on_failure,
+                tree.part_of(desired),
+            )
+        self._keeper = asyncio.create_task(self._keep(), name=f"keeper of {self.switch.name}")
+
+    def installer(self, key: TreeKey) -> Installer:
+        return self._installers[key]
+
+    async def write(self, updates: Iterable[Update]) -> None:
+        """Writes the controller's updates in one batch. Raises UnreachableError while the switch is
+        away."""
+        if self.is_away:
+            raise UnreachableError(f"{self.switch.name} is away")
+        with self._away_if_unreachable():
+            await self.client.write(self.roles.updates(updates))
+
+    async def change(self, updates: Iterable[Update]) -> None:
+        """Writes what has changed in what is desired. A switch that is away gets it when it
+        returns."""
+        async with self._static_turn:
+            if self.is_away:
+                return
+            with contextlib.suppress(UnreachableError):
+                try:
+                    await self.write(updates)
+                except WriteError as error:
+                    log.warning("%s; reading the switch's state and trying again", error)
+                    await self._set_static()
+
+    async def mend(self) -> None:
+        """Reads back what the switch holds, and writes what differs from what it should. A switch
+        that is away is left to itself."""
+        if self.is_away:
+            return
+        with contextlib.suppress(UnreachableError):
+            async with self._all_turns():
+                with self._away_if_unreachable():
+                    updates = await self._mend()
+            if updates:
+                self._on_change("mended", updates=updates)
+
+    async def set_link(self, request: lab_pb2.SetLinkRequest) -> None:
+        """As P4RuntimeClient.set_link; a switch that is away gets it when it returns."""
+        if not self.is_away:
+            with contextlib.suppress(UnreachableError), self._away_if_unreachable():
+                await self.client.set_link(request)
+        kept = self._links.setdefault(request.port, lab_pb2.SetLinkRequest(port=request.port))
+        kept.MergeFrom(request)
+
+    async def set_trace(self, ports: Iterable[trace_pb2.PortTrace]) -> None:
+        """As P4RuntimeClient.set_trace; a switch that is away gets it when it returns."""
+        self._traced = list(ports)
+        if not self.is_away:
+            await self.client.set_trace(self._traced)
+
+    async def read_multicast(self) -> MulticastState:
+        found = await self.client.read_entries(self.roles.tables(MULTICAST_TABLES))
+        entries = self.roles.own(MULTICAST_TABLES, found)
+        return from_entities(entries, await self.client.read_groups())
+
+    async def read_entered(self, ports: Iterable[int]) -> Entered | None:
+        """What has entered the ports' queues. None if groups of an earlier controller have counted
+        too, since nobody knows their ports."""
+        if not self._made_all_groups:
+            return None
+        alone = {entered_port_cell(port): port for port in ports}
+        groups = {entered_group_cell(number): number for number in self._groups}
+        packets = await self.client.read_cells([*alone, *groups])
+        self._groups.count({number: packets[cell] for cell, number in groups.items()})
+        return Entered({port: packets[cell] for cell, port in alone.items()}, self._groups.entered)
+
+    async def close(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        for installer in self._installers.values():
+            await installer.close()
+        await self.client.close()
+
+    # -------------------------------------------------------------------- away, and back again
+
+    async def _keep(self) -> None:
+        """Waits until the switch is lost, brings it back, and so on."""
+        try:
+            while True:
+                reason: BaseException | None = UnreachableError("it did not answer at the start")
+                if not self.is_away:
+                    await asyncio.wait({self.client.lost})
+                    reason = self.client.lost.exception()
+                assert isinstance(reason, SwitchError)  # the client only sets this type
+                self._reachable.clear()
+                if isinstance(reason, NotPrimaryError):
+                    raise reason
+                self._on_change("away", reason=str(reason))
+                await self._return(time.monotonic())
+        except SwitchError as error:
+            self._on_failure(error)
+        except Exception as error:  # a bug in tiercast: the run must not look healthy
+            name = f"the keeper of {self.switch.name}"
+            log.error("%s: %r", name, error, exc_info=error)
+            self._on_failure(SwitchError(f"internal error in {name}: {error!r}"))
+
+    async def _return(self, since_s: float) -> None:
+        """Returns when the switch is back. Raises SwitchError if that took too long, or if it has
+        another primary."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            before = self.client.written
+            try:
+                left_s = self._patience_s - (time.monotonic() - since_s)
+                await self.client.connect(max(0.0, min(_ATTEMPT_S, left_s)))
+                restarted = await self._restore()
+            except NotPrimaryError:
+                raise
+            except SwitchError as error:
+                self._reachable.clear()
+                away_s = time.monotonic() - since_s
+                if away_s > self._patience_s:
+                    raise SwitchError(
+                        f"{self.switch.name} was away for {away_s:.1f} s, longer than "
+                        f"{self._patience_s:g} s: {error}"
+                    ) from None
+                log.info("%s; trying again in %.2g s", error, pause_s)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                continue
+            self._on_change(
+                "back",
+                away_s=time.monotonic() - since_s,
+                restarted=restarted,
+                updates=self.client.written - before,
+            )
+            return
+
+    async def _restore(self) -> bool:
+        """Brings a switch that has answered again to what it should hold. Returns whether it had
+        lost its program, and with it everything else."""
+        async with self._all_turns():
+            restarted = await self.client.set_pipeline()
+            if restarted:
+                self._groups, self._made_all_groups = ReplicationGroups(), True
+                for installer in self._installers.values():
+                    installer.forget(self._groups)
+            await self._mend()
+            await self._set_queues(self._desired().queues)
+            for request in self._links.values():
+                await self.client.set_link(request)
+            if self._traced:
+                await self.client.set_trace(self._traced)
+            self._reachable.set()
+        if restarted:
+            trees = [installer.again() for installer in self._installers.values()]
+            done = asyncio.gather(*trees, return_exceptions=True)
+            either: set[asyncio.Future[Any]] = {done, self.client.lost}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not done.done():
+                self.client.lost.result()
+        return restarted
+
+    async def _is_reachable(self) -> None:
+        await self._reachable.wait()
+
+    @contextlib.contextmanager
+    def _away_if_unreachable(self) -> Iterator[None]:
+        """A switch that did not answer may be in a state that nobody knows, so it has to return
+        first, even if its stream is still there."""
+        try:
+            yield
+        except UnreachableError as error:
+            self._reachable.clear()
+            self.client.stream.give_up(error)
+            raise
+
+    @contextlib.asynccontextmanager
+    async def _all_turns(self) -> AsyncIterator[None]:
+        """Nobody else writes meanwhile."""
+        async with contextlib.AsyncExitStack() as turns:
+            await turns.enter_async_context(self._static_turn)
+            for installer in self._installers.values():
+                await turns.enter_async_context(installer.turn)
+            yield
+
+    # ---------------------------------------------------------------- what it should hold, and does
+
+    async def _mend(self) -> int:
+        """Reads, compares and writes everything but the ports' queues. Returns the number of
+        updates."""
+        updates = await self._set_static()
+        found, wanted = await self.read_multicast(), self._installed()
+        if found.groups.items() - wanted.groups.items():
+            self._made_all_groups = False  # others have counted
+        for batch in plan(found, wanted):
+            translated = self.roles.updates(batch)
+            await self.client.write(translated)
+            updates += len(translated)
+        return updates
+
+    def _installed(self) -> MulticastState:
+        """What the switch has acknowledged for all trees, as it would say it."""
+        state = MulticastState()
+        for installer in self._installers.values():
+            state.routes |= installer.installed.routes
+            state.tops |= installer.installed.tops
+            state.upstream |= installer.installed.upstream
+        entries = self.roles.own(MULTICAST_TABLES, self.roles.entries(state.entries()))
+        return from_entities(entries, self._groups.held)
+
+    async def _set_static(self) -> int:
+        """To be called with `_static_turn` held. Returns the number of updates."""
+        wanted, updates = self._wanted(), 0
+        held = await self._read_static(wanted)
+        assert wanted.clones is not None
+        if held.clones is None:
+            await write_unread_clones(self.client, wanted.clones)
+        for batch in updates_to(held, wanted, self.roles.tables(LED_TO)):
+            for at in range(0, len(batch), _BATCH):
+                await self.client.write(batch[at : at + _BATCH])
+            updates += len(batch)
+        return updates
+
+    def _wanted(self) -> StaticState:
+        desired, roles = self._desired(), self.roles
+        aggregates = any(item.table == "aggregator" for item in desired.entries)
+        meter, rate = roles.igmp_meter, REPORTS_PER_S if desired.polices else 0
+        return StaticState(
+            (*roles.entries(desired.entries), *roles.fixed),
+            SUMMARY_CLONES if aggregates else {},
+            {
+                (meter, port): MeterCell(meter, port, rate, REPORTS_AT_ONCE)
+                for port in desired.hosts
+                if meter is not None
+            },
+            {(cell.register, cell.index): cell for cell in roles.cells(desired.entries)},
+        )
+
+    async def _read_static(self, wanted: StaticState) -> StaticState:
+        """What the switch holds of that, and what it should not hold."""
+        assert wanted.cells is not None
+        roles, fixed = self.roles, self.roles.fixed
         tables = dict.fromkeys((*roles.tables(STATIC_TABLES), *(item.table for item in fixed)))
         found = await self.client.read_entries(tables)
         kept = {item.key for item in fixed}
         belong = roles.only(STATIC_TABLES, found)
         belong += [item for item in found if item.key in kept and item not in belong]
-        for batch in updates_to(belong, [*roles.entries(static), *fixed]):
-            for at in range(0, len(batch), _BATCH):
-                await self.client.write(batch[at : at + _BATCH])
-        # Not every switch says what its registers hold.
-        cells = [Update(Op.MODIFY, cell) for cell in roles.cells(static)]
-        for at in range(0, len(cells), _BATCH):
-            await self.client.write(cells[at : at + _BATCH])
-
-    async def _police_igmp(self, hosts: Collection[int], polices: bool) -> None:
-        meter = self.roles.igmp_meter
-        if meter is None:
-            return
-        rate = REPORTS_PER_S if polices else 0
-        held = await self.client.read_meter(meter, hosts)
-        # A change fills a bucket again, so what is right is left alone.
-        wanted = [
-            MeterCell(meter, port, rate, REPORTS_AT_ONCE) for port in hosts if held[port] != rate
-        ]
-        await self.client.write([Update(Op.MODIFY, cell) for cell in wanted])
-
-    async def write(self, updates: Iterable[Update]) -> None:
-        """Writes the controller's updates in one batch."""
-        await self.client.write(self.roles.updates(updates))
+        meters: list[MeterCell] = []
+        if roles.igmp_meter is not None:
+            ports = [index for _, index in wanted.meters]
+            meters = await self.client.read_meter(roles.igmp_meter, ports)
+        return StaticState(
+            tuple(belong),
+            await read_clones(self.client, SUMMARY_CLONES),
+            {(cell.meter, cell.index): cell for cell in meters},
+            await read_cells(self.client, wanted.cells),
+        )
 
     async def _set_queues(self, wanted: Mapping[int, PortQueue]) -> None:
         """RED on arrival and queues by priority where they are wanted, and nowhere else."""
@@ -147,61 +453,14 @@ class ManagedSwitch:
             f"valid: {valid}, or tiercast-switch"
         )
 
-    async def set_up_trees(self, found: MulticastState, trees: Iterable[Tree]) -> None:
-        """Changes the state that was found to what the trees need, and removes everything else."""
-        trees = list(trees)
-        wanted = SessionState()
-        for tree in trees:
-            wanted.merge(tree.state(self.switch.name))
-        self._groups.take_over(found, wanted)
-        desired, batches = self._groups.plan(found, wanted)
-        for batch in batches:
-            await self.write(batch)
-        self._groups.written((), desired)
-        for tree in trees:
-            self._installers[tree.key] = Installer(
-                tree,
-                self._groups,
-                self.write,
-                self.read_multicast,
-                self._read_counts,
-                self._on_failure,
-                tree.part_of(desired),
-            )
-
-    def installer(self, key: TreeKey) -> Installer:
-        return self._installers[key]
-
-    async def read_multicast(self) -> MulticastState:
-        found = await self.client.read_entries(self.roles.tables(MULTICAST_TABLES))
-        entries = self.roles.own(MULTICAST_TABLES, found)
-        return from_entities(entries, await self.client.read_groups())
-
-    async def read_entered(self, ports: Iterable[int]) -> Entered | None:
-        """What has entered the ports' queues. None if groups of an earlier controller have counted
-        too, since nobody knows their ports."""
-        if not self._made_all_groups:
-            return None
-        alone = {entered_port_cell(port): port for port in ports}
-        groups = {entered_group_cell(number): number for number in self._groups}
-        packets = await self.client.read_cells([*alone, *groups])
-        self._groups.count({number: packets[cell] for cell, number in groups.items()})
-        return Entered({port: packets[cell] for cell, port in alone.items()}, self._groups.entered)
-
-    async def close(self) -> None:
-        for installer in self._installers.values():
-            await installer.close()
-        await self.client.close()
+    async def _read_back(self) -> MulticastState:
+        with self._away_if_unreachable():
+            return await self.read_multicast()
 
     async def _read_counts(self, numbers: Iterable[int]) -> Mapping[int, int]:
         if not self.roles.has_accounts:
             return dict.fromkeys(numbers, 0)
         cells = {entered_group_cell(number): number for number in numbers}
-        packets = await self.client.read_cells(cells)
+        with self._away_if_unreachable():
+            packets = await self.client.read_cells(cells)
         return {number: packets[cell] for cell, number in cells.items()}
-
-    def _on_lost(self, lost: asyncio.Future[None]) -> None:
-        if not lost.cancelled():
-            reason = lost.exception()
-            assert isinstance(reason, SwitchError)  # the client only sets this type
-            self._on_failure(reason)

@@ -36,7 +36,7 @@ class Network:
         self.namespaces = Namespaces()
         self.topology = Topology()
         self.interfaces: dict[str, dict[int, str]] = {f"s{i}": {} for i in range(SWITCHES)}
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}  # by switch
         for i in range(SWITCHES):
             address = f"unix:{directory}/s{i}.sock"
             self.topology.add_switch(Switch(f"s{i}", i + 1, address, 0x020000010000 + i))
@@ -75,18 +75,26 @@ class Network:
     def start_switches(self) -> None:
         assert BINARY.exists(), f"{BINARY} is missing: `make build` makes it"
         for switch in self.topology.switches:
-            ports = [f"--port={p}={name}" for p, name in self.interfaces[switch.name].items()]
-            command = [
-                str(BINARY), "--device-id", str(switch.device_id), "--name", switch.name, *ports,
-                "--grpc", switch.address, "--log-level", "warning",
-            ]  # fmt: skip
-            inside = command_in(self.namespace("switches"), *command)
-            self.processes.append(subprocess.Popen(inside))
+            self.start_switch(switch.name)
+
+    def start_switch(self, name: str) -> None:
+        switch = self.topology.switch(name)
+        ports = [f"--port={p}={interface}" for p, interface in self.interfaces[name].items()]
+        command = [
+            str(BINARY), "--device-id", str(switch.device_id), "--name", name, *ports,
+            "--grpc", switch.address, "--log-level", "warning",
+        ]  # fmt: skip
+        inside = command_in(self.namespace("switches"), *command)
+        self.processes[name] = subprocess.Popen(inside)
+
+    def kill_switch(self, name: str) -> None:
+        self.processes[name].kill()
+        self.processes[name].wait()
 
     def tear_down(self) -> None:
-        for process in self.processes:
+        for process in self.processes.values():
             process.terminate()
-        for process in self.processes:
+        for process in self.processes.values():
             process.wait(timeout=PATIENCE_S)
         self.namespaces.close()
 

@@ -4,6 +4,7 @@ server that enforces the standard's rules, so that the client is tested against 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from ipaddress import IPv4Address, IPv4Interface
@@ -128,6 +129,7 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         self.answers_writes = asyncio.Event()
         self.answers_writes.set()
         self.refuse = 0  # this many writes fail as a whole
+        self._highest = 0  # election id so far
         self._streams: dict[int, tuple[grpc.aio.ServicerContext, int]] = {}
         self._writing = asyncio.Lock()  # gRPC allows one write to a stream at a time
         self._server: grpc.aio.Server | None = None
@@ -140,7 +142,18 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         await self._server.start()
 
     async def close(self) -> None:
-        await self._server.stop(grace=0)
+        """Controllers lose it; what it knew of them goes. It may serve again."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(grace=0)
+        self._highest = 0
+
+    async def die(self) -> None:
+        """All that it held goes, too."""
+        await self.close()
+        self.config = p4.ForwardingPipelineConfig()
+        for held in (self.entities, self.meters, self.links, self.reds, self.priorities):
+            held.clear()
 
     async def punt(self, program: Program, port: int, frame: bytes) -> None:
         """Sends a packet-in to the primary."""
@@ -161,19 +174,28 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         try:
             async for request in requests:
                 if request.HasField("arbitration"):
-                    self._streams[id(context)] = (context, request.arbitration.election_id.low)
+                    wanted = request.arbitration
+                    election = wanted.election_id.low if wanted.HasField("election_id") else 0
+                    self._streams[id(context)] = (context, election)
+                    self._highest = max(self._highest, election)
                     await self._tell_arbitration()
                 elif request.HasField("packet"):
                     self.packets_out.put_nowait(request.packet)
         finally:
             self._streams.pop(id(context), None)
+            if self._server is not None:
+                with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+                    await self._tell_arbitration()  # some may have gone, too
 
     async def _tell_arbitration(self) -> None:
-        highest = max(election for _, election in self._streams.values())
+        elections = [election for _, election in self._streams.values()]
+        taken = self._highest > 0 and self._highest in elections
         for context, election in list(self._streams.values()):
             update = p4.MasterArbitrationUpdate(device_id=self.device_id)
-            update.election_id.low = highest
-            if election != highest:
+            update.election_id.low = self._highest
+            if not taken:
+                update.status.code = code_pb2.NOT_FOUND
+            elif election != self._highest:
                 update.status.code = code_pb2.ALREADY_EXISTS
             async with self._writing:
                 await context.write(p4.StreamMessageResponse(arbitration=update))
@@ -271,10 +293,10 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
             yield response
 
     async def _check_primary(self, request, context) -> None:
-        highest = max((election for _, election in self._streams.values()), default=0)
+        elections = [election for _, election in self._streams.values()]
         if request.device_id != self.device_id:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"device {request.device_id}")
-        if request.election_id.low != highest:
+        if request.election_id.low != self._highest or self._highest not in elections:
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not primary")
 
     # tiercast.v1.Switch -----------------------------------------------------------------------

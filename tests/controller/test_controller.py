@@ -8,9 +8,18 @@ from types import SimpleNamespace
 
 import grpc
 import pytest
+from p4.v1 import p4runtime_pb2 as p4
+from scapy.all import IP, Ether
+from scapy.layers.igmp import IGMP, IGMPv3_MQ
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller import controller as controller_module
-from tiercast_controller.base.errors import ConfigurationError, SwitchError, UnsupportedError
+from tiercast_controller.base.errors import (
+    ConfigurationError,
+    NotPrimaryError,
+    SwitchError,
+    UnreachableError,
+    UnsupportedError,
+)
 from tiercast_controller.controller import Controller
 from tiercast_controller.multicast.igmp import Type, parse_frame
 from tiercast_controller.multicast.querier import Querier
@@ -20,6 +29,7 @@ from tiercast_controller.network.marking import DualPi2, Pi2, Red
 from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import Session, group_address
 from tiercast_controller.p4runtime import client as p4runtime
+from tiercast_controller.p4runtime import stream as p4runtime_stream
 
 from ..patience import PATIENCE_S
 
@@ -304,11 +314,245 @@ async def test_a_switch_that_keeps_refusing_fails_the_run(start, igmp) -> None:
     assert run.of("igmp") == []
 
 
-async def test_a_lost_switch_fails_the_run(start) -> None:
-    run = await start(depth=1)
+async def test_a_switch_that_is_away_for_too_long_fails_the_run(start) -> None:
+    run = await start(depth=1, patience_s=0.1)
     await run.servers["s0"].close()
-    with pytest.raises(SwitchError, match="s0"):
+    with pytest.raises(SwitchError, match=r"s0 was away for .* s, longer than 0\.1 s"):
         await asyncio.wait_for(asyncio.shield(run.controller.failed), PATIENCE_S)
+    assert [(e["switch"], e["state"]) for e in run.of("switch")] == [("s0", "away")]
+
+
+async def test_a_switch_that_returns_gets_everything_again(start, igmp) -> None:
+    """It dies with two members behind it; meanwhile a third one joins elsewhere, and one leaves."""
+    run = await start(depth=2, mend_s=None)
+    group = group_address(1, 0)
+    for host in ("h3", "h5"):
+        await run.report(host, igmp.join(group))
+    await run.until(lambda: len(run.of("igmp")) == 2)
+    await run.controller.set_link("s0", 2, rate_bps=3_000_000)
+    server, address = run.servers["s0"], run.topology.switch("s0").address
+    before = dict(server.entities)
+    assert len(before) > 10
+    await server.die()
+    await run.until(lambda: run.of("switch"))
+    assert run.controller.is_away("s0") and not run.controller.is_away("s1")
+    with pytest.raises(UnreachableError):
+        await run.controller.ports("s0")
+    await run.report("h4", igmp.join(group))  # changes s1 alone
+    await run.report("h5", igmp.leave(group))  # changes s2, and s0 when it is back
+    await run.controller.set_link("s0", 2, delay_ns=5_000_000)
+    await run.until(lambda: len(run.of("igmp")) == 3)
+
+    await server.serve(address)
+    await run.until(lambda: len(run.of("switch")) == 2)
+    back = run.of("switch")[1]
+    assert (back["switch"], back["state"], back["restarted"]) == ("s0", "back", True)
+    assert not run.controller.is_away("s0")
+    await run.until(lambda: len(run.of("igmp")) == 4)
+    (link,) = (one for one in server.links if one.HasField("rate_bps"))
+    assert (link.rate_bps, link.delay_ns) == (3_000_000, 5_000_000)
+    assert (await run.on_switch("s0")).copies == {group: frozenset({2})}
+    await run.report("h5", igmp.join(group))
+    await run.until(lambda: len(run.of("igmp")) == 5)
+    assert (await run.on_switch("s0")).copies == {group: frozenset({2, 3})}
+    assert {key for key in server.entities if not key.startswith(b"group")} == {
+        key for key in before if not key.startswith(b"group")
+    }
+    assert not run.controller.failed.done()
+
+
+async def test_a_stream_that_breaks_changes_nothing(start, igmp) -> None:
+    """The switch goes on as it is, and so it is left as it is."""
+    run = await start(depth=1)
+    await run.report("h1", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("igmp"))
+    server = run.servers["s0"]
+    written, loaded = len(server.batches), server.pipelines_set
+    fates = await run.controller.fates("s0")
+    assert fates[2].egress.entered is not None
+    await server.close()
+    await run.until(lambda: run.of("switch"))
+    await server.serve(run.topology.switch("s0").address)
+    await run.until(lambda: len(run.of("switch")) == 2)
+    back = run.of("switch")[1]
+    assert (back["state"], back["restarted"], back["updates"]) == ("back", False, 0)
+    assert (len(server.batches), server.pipelines_set) == (written, loaded)
+    assert (await run.controller.fates("s0"))[2].egress.entered is not None
+
+
+async def test_a_switch_that_answers_too_late_is_away(start, igmp, monkeypatch) -> None:
+    """Its write may have been carried out or not, so everything is read back."""
+    run = await start(depth=1)
+    server = run.servers["s0"]
+    write = p4runtime.P4RuntimeClient.write
+
+    async def soon(self, updates, timeout_s: float = 5) -> None:
+        await write(self, updates, 0.1)
+
+    monkeypatch.setattr(p4runtime.P4RuntimeClient, "write", soon)
+    server.answers_writes.clear()
+    await run.report("h1", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("switch"))
+    monkeypatch.setattr(p4runtime.P4RuntimeClient, "write", write)
+    server.answers_writes.set()
+    await run.until(lambda: run.of("igmp"))
+    assert [e["state"] for e in run.of("switch")] == ["away", "back"]
+    assert (await run.on_switch("s0")).tops == {(2, 1): 0}
+    assert not run.controller.failed.done()
+
+
+async def test_what_somebody_else_changed_is_mended(start, igmp) -> None:
+    run = await start(depth=1)
+    await run.report("h1", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("igmp"))
+    server = run.servers["s0"]
+    right = dict(server.entities)
+    await run.controller.mend()
+    assert run.of("switch") == []
+    for number, key in enumerate(list(right)):
+        entity = server.entities[key]
+        if number % 3 == 0 or key.startswith(b"group"):
+            del server.entities[key]
+        elif entity.table_entry.action.action.params:
+            changed = type(entity)()
+            changed.CopyFrom(entity)
+            changed.table_entry.action.action.params[0].value = b"\1"
+            server.entities[key] = changed
+    server.entities[b"group 9"] = p4.Entity()
+    added = server.entities[b"group 9"].packet_replication_engine_entry.multicast_group_entry
+    added.multicast_group_id = 9
+    server.meters.clear()
+    assert dict(server.entities) != right
+    await run.controller.mend()
+    assert dict(server.entities) == right
+    assert {config.cir for config in server.meters.values()} == {200}
+    (event,) = run.of("switch")
+    assert event["state"] == "mended" and event["updates"] > 3
+    assert (await run.controller.fates("s0"))[2].egress.entered is None
+
+
+async def test_a_takeover_asks_for_what_it_may_have_missed(start, igmp, monkeypatch) -> None:
+    """h1 and h2 were members. Only h1 answers, and h0's neighbour joined meanwhile."""
+    soon = Querier(
+        interval_s=1, max_response_s=0.1, startup_interval_s=0.2, last_member_interval_s=0.1
+    )
+    monkeypatch.setattr(controller_module, "Querier", lambda: soon)
+    run = await start(depth=1)
+    assert run.servers["s0"].packets_out.empty()
+    for host in ("h1", "h2"):
+        await run.report(host, igmp.join(group_address(1, 0)))
+    await run.until(lambda: len(run.of("igmp")) == 2)
+    await run.controller.stop()
+    again = await start(run=run)
+    assert len(again.controller.members()) == 2
+    for _ in range(2 * 3):  # two queries for each of the three hosts
+        packet = await asyncio.wait_for(run.servers["s0"].packets_out.get(), PATIENCE_S)
+        assert parse_frame(packet.payload).type is Type.QUERY
+    await again.report("h1", igmp.v3(str(group_address(1, 0)), 2))
+    await again.report("h1", igmp.v3(str(group_address(1, 1)), 2))
+    await again.until(lambda: len(again.of("igmp")) == 2)
+    assert [(e["action"], e["rank"], e["port"]) for e in again.of("igmp")] == [
+        ("join", 1, 2),
+        ("expire", 0, 3),
+    ]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+async def test_a_leave_is_asked_about(start, igmp, version) -> None:
+    """Three times; h1's neighbour on the link answers the second one, so the tree stays until that
+    leaves too. RFC 3376 6.6.3.1: a query sent after an answer says so (flag S)."""
+    querier = Querier(version=version, last_member_interval_s=0.3, last_member_count=3)
+    run = await start(depth=1, querier=querier)
+    group, out = group_address(1, 0), run.servers["s0"].packets_out
+
+    async def asked() -> Ether:
+        while True:
+            packet = Ether((await asyncio.wait_for(out.get(), PATIENCE_S)).payload)
+            if packet[IP].dst == str(group):
+                return packet
+
+    await run.report("h1", igmp.join(group))
+    await run.report("h1", igmp.leave(group, "10.0.1.9"))  # never was there
+    await run.report("h1", igmp.leave(group))
+    assert (await asked())[IGMP].gaddr == str(group)
+    await run.report("h1", igmp.join(group, "10.0.1.7"))
+    await run.heard()
+    for _ in range(2):
+        packet = await asked()
+        assert version == 2 or packet[IGMPv3_MQ].s == 1
+    assert [e["action"] for e in run.of("igmp")] == ["join"]
+    left_s = time.monotonic()
+    await run.report("h1", igmp.leave(group, "10.0.1.7"))
+    await run.until(lambda: len(run.of("igmp")) == 2)
+    assert run.of("igmp")[1]["action"] == "expire"
+    assert time.monotonic() - left_s >= querier.leave_latency_s
+
+
+async def test_only_the_left_sources_are_asked_about(start, igmp) -> None:
+    querier = Querier(last_member_interval_s=0.1, last_member_count=1)
+    run = await start(depth=1, querier=querier)
+    group, out = str(group_address(1, 0)), run.servers["s0"].packets_out
+    await run.report("h1", igmp.v3(group, 5, ("10.0.0.2",)))
+    await run.report("h1", igmp.v3(group, 6, ("10.0.0.2",)))
+    while True:
+        packet = Ether((await asyncio.wait_for(out.get(), PATIENCE_S)).payload)
+        if packet[IP].dst == group:
+            break
+    assert packet[IGMPv3_MQ].srcaddrs == ["10.0.0.2"]
+    await run.until(lambda: len(run.of("igmp")) == 2)
+    assert [e["action"] for e in run.of("igmp")] == ["join", "expire"]
+
+
+async def test_without_specific_queries_a_leave_takes_effect_at_once(start, igmp) -> None:
+    run = await start(depth=1, querier=Querier(last_member_count=0))
+    await run.report("h1", igmp.join(group_address(1, 0)))
+    await run.report("h1", igmp.leave(group_address(1, 0)))
+    await run.until(lambda: len(run.of("igmp")) == 2)
+    assert [e["action"] for e in run.of("igmp")] == ["join", "leave"]
+
+
+async def test_a_standby_waits_for_the_primarys_end(start, igmp, tree_of, program) -> None:
+    run = await start(depth=2)
+    await run.report("h3", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("igmp"))
+    before = {name: dict(server.entities) for name, server in run.servers.items()}
+    written = {name: len(server.batches) for name, server in run.servers.items()}
+    events = []
+    second = Controller(run.topology, SESSIONS[:1], program, on_event=events.append)
+    standing_by = asyncio.create_task(second.stand_by())
+    try:
+        # A switch that returns is the primary's, even if the standby is there first.
+        await run.servers["s1"].close()
+        await run.until(lambda: run.of("switch"))
+        await run.servers["s1"].serve(run.topology.switch("s1").address)
+        await run.until(lambda: len(run.of("switch")) == 2)
+        assert not standing_by.done()
+        await run.report("h3", igmp.join(group_address(1, 1)))
+        await run.until(lambda: len(run.of("igmp")) == 2)
+        await run.report("h3", igmp.leave(group_address(1, 1)))
+        await run.until(lambda: len(run.of("igmp")) == 3)
+        await run.controller.stop()
+        await asyncio.wait_for(standing_by, PATIENCE_S)
+        await second.start()
+        assert [(e.kind, e.fields["state"]) for e in events] == [
+            ("role", "standby"),
+            ("role", "primary"),
+        ]
+        assert [(m.rank, m.switch, m.port) for m in second.members()] == [(0, "s1", 2)]
+        groups = [key for key in before["s0"] if key.startswith(b"group")]
+        for name, server in run.servers.items():
+            kept = {key for key in server.entities if not key.startswith(b"group")}
+            assert kept == {key for key in before[name] if not key.startswith(b"group")}, name
+        assert len(groups) == 1
+        assert len(run.servers["s2"].batches) == written["s2"]
+        # A controller that is started later takes over, and the standby says so.
+        third = await start(run=run)
+        with pytest.raises(NotPrimaryError):
+            await asyncio.wait_for(asyncio.shield(second.failed), PATIENCE_S)
+        assert len(third.controller.members()) == 1
+    finally:
+        standing_by.cancel()
+        await second.stop()
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -319,7 +563,7 @@ async def test_the_querier_asks_every_host_and_forgets_the_silent(
     silent and expires."""
     clock = SimpleNamespace(now=1000.0)
     now = {"monotonic": lambda: clock.now, "monotonic_ns": lambda: round(clock.now * 1e9)}
-    for module in (controller_module, p4runtime):
+    for module in (controller_module, p4runtime_stream):
         monkeypatch.setattr(module, "time", SimpleNamespace(**vars(time) | now))
     querier = Querier(interval_s=0.4, max_response_s=0.1, version=version)
     run = await start(depth=1, querier=querier)
@@ -445,14 +689,26 @@ async def test_a_switch_without_such_queues_is_named(start, monkeypatch) -> None
         await start(run=run)
 
 
-async def test_bad_querier(tree_of, program) -> None:
-    for querier, text in [
-        (Querier(interval_s=5), "interval_s 5 must exceed max_response_s 10"),
-        (Querier(max_response_s=30), "max_response_s is 30, not within"),
-        (Querier(version=1), "version is 1, not 2 or 3"),
-    ]:
-        with pytest.raises(ConfigurationError, match=text):
-            Controller(tree_of(1), SESSIONS[:1], program, querier=querier)
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"interval_s": 5}, "interval_s 5 must exceed max_response_s 10"),
+        ({"max_response_s": 30}, "max_response_s is 30, not within 0.1..25.5"),
+        ({"version": 1}, "version is 1, not 2 or 3"),
+        ({"robustness": 8}, "robustness is 8, not within 1..7"),
+        ({"startup_interval_s": 0}, "startup_interval_s is 0, not above 0"),
+        ({"last_member_interval_s": 0}, "last_member_interval_s is 0, not within 0.1..25.5"),
+        ({"last_member_count": 101}, "last_member_count is 101, not within 0..100"),
+    ],
+)
+def test_bad_queriers(values, text) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Querier(**values)
+
+
+async def test_a_querier_has_its_own_leave_latency(tree_of, program) -> None:
+    with pytest.raises(ConfigurationError, match=r"leave_latency_s is 1, .* its own \(2 s: last_"):
+        Controller(tree_of(1), SESSIONS[:1], program, querier=Querier(), leave_latency_s=1)
 
 
 async def test_nothing_answers(tree_of, program, socket_directory) -> None:

@@ -14,9 +14,9 @@ from tiercast_controller.multicast.igmp import (
     RecordType,
     Type,
     checksum,
-    general_query,
     parse_frame,
     parse_message,
+    query,
 )
 
 GROUP = IPv4Address("239.192.0.8")
@@ -165,36 +165,48 @@ def _never_raises_anything_else(parse) -> None:
         assert str(error)
 
 
+@pytest.mark.parametrize("group", [None, IPv4Address("239.192.0.9")])
 @pytest.mark.parametrize("version", [2, 3])
-def test_general_query_reads_back_in_scapy(version: int) -> None:
-    frame = general_query(version, 10.0, IPv4Address("0.0.0.0"), 0x020000000001, 125.0)
+def test_a_query_reads_back_in_scapy(version: int, group: IPv4Address | None) -> None:
+    source = IPv4Address("0.0.0.0")
+    frame = query(version, 10.0, source, 0x020000000001, 125.0, robustness=3, group=group)
     packet = Ether(frame)
-    assert (packet.dst, packet[IP].dst, packet[IP].ttl) == ("01:00:5e:00:00:01", "224.0.0.1", 1)
+    to = ("01:00:5e:00:00:01", "224.0.0.1") if group is None else ("01:00:5e:40:00:09", str(group))
+    assert (packet.dst, packet[IP].dst, packet[IP].ttl) == (*to, 1)
     assert bytes(packet[IP])[20:24] == b"\x94\x04\x00\x00"
     body = bytes(packet[IP])[24 : packet[IP].len]
     assert checksum(body) == 0
     assert checksum(bytes(packet[IP])[:24]) == 0
+    asked = "0.0.0.0" if group is None else str(group)
     if version == 2:
-        query = IGMP(body)
-        assert (len(body), query.type, query.gaddr) == (8, 0x11, "0.0.0.0")
+        said = IGMP(body)
+        assert (len(body), said.type, said.gaddr) == (8, 0x11, asked)
     else:
-        query = IGMP(body)[IGMPv3_MQ]
-        assert (len(body), query.type, query.gaddr) == (12, 0x11, "0.0.0.0")
-        assert (query.qrv, query.qqic) == (2, 125)
+        said = IGMP(body)[IGMPv3_MQ]
+        assert (len(body), said.type, said.gaddr, said.srcaddrs) == (12, 0x11, asked, [])
+        assert (said.qrv, said.qqic, said.s) == (3, 125, 0)
     assert body[1] == 100  # tenths of a second
     assert parse_frame(frame).records == ()
+
+
+def test_a_query_for_a_groups_sources() -> None:
+    group, sources = IPv4Address("239.192.0.9"), [SOURCE, IPv4Address("10.0.0.9")]
+    frame = query(3, 1, SOURCE, 1, 125, group=group, group_sources=sources, suppresses=True)
+    said = Ether(frame)[IGMPv3_MQ]
+    assert (said.gaddr, said.numsrc, said.srcaddrs) == (str(group), 2, list(map(str, sources)))
+    assert (said.s, said.mrcode) == (1, 10)
 
 
 @pytest.mark.parametrize("seconds", [0.1, 1, 12.7, 12.8, 25.5])
 def test_version_3_response_codes(seconds: float) -> None:
     """RFC 3376 4.1.1: (mant | 0x10) << (exp + 3) from 128 on; steps are 1/16 of the value."""
-    code = general_query(3, seconds, SOURCE, 1, 125)[14 + 24 + 1]
+    code = query(3, seconds, SOURCE, 1, 125)[14 + 24 + 1]
     tenths = code if code < 128 else ((code & 0xF) | 0x10) << ((code >> 4 & 7) + 3)
     assert seconds * 10 * 15 / 16 <= tenths <= round(seconds * 10)
 
 
 def test_query_bounds() -> None:
     with pytest.raises(ValueError, match=r"max_response_s is 25.6, not within 0.1..25.5"):
-        general_query(3, 25.6, SOURCE, 1, 125)
+        query(3, 25.6, SOURCE, 1, 125)
     with pytest.raises(ValueError, match="version is 1, not 2 or 3"):
-        general_query(1, 10, SOURCE, 1, 125)
+        query(1, 10, SOURCE, 1, 125)

@@ -1,6 +1,7 @@
 """The P4Runtime client against an in-process server that enforces the standard's rules."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from tiercast.v1 import lab_pb2
@@ -8,13 +9,24 @@ from tiercast_controller.base.errors import (
     ConfigurationError,
     NotPrimaryError,
     SwitchError,
+    UnreachableError,
     UnsupportedError,
 )
 from tiercast_controller.multicast.trees import route, top_group
 from tiercast_controller.network.topology import group_address
-from tiercast_controller.p4runtime.client import P4RuntimeClient, WriteError, updates_to
-from tiercast_controller.p4runtime.entities import MulticastGroup, Op, Update, entry
+from tiercast_controller.p4runtime import stream
+from tiercast_controller.p4runtime.client import P4RuntimeClient, WriteError
+from tiercast_controller.p4runtime.entities import (
+    CloneSession,
+    MeterCell,
+    MulticastGroup,
+    Op,
+    RegisterCell,
+    Update,
+    entry,
+)
 from tiercast_controller.p4runtime.program import Program
+from tiercast_controller.p4runtime.static_state import StaticState, updates_to
 
 from ..patience import PATIENCE_S
 
@@ -182,12 +194,79 @@ def test_program_files(tmp_path) -> None:
         Program.load(tmp_path / "json", tmp_path / "p4info")
 
 
-def test_reconciling_entries_touches_only_what_differs() -> None:
+def test_reconciling_touches_only_what_differs_and_adds_before_it_deletes() -> None:
     other_port = entry(
         "ipv4_host", {"dst_addr": 0x0A000F02}, "forward", {"port": 1, "dst_mac": 0x020000000F}
     )
-    assert updates_to([HOST, LPM], [HOST, LPM]) == []
-    assert updates_to([HOST, LPM], [other_port, DROP]) == [
+    held, wanted = StaticState((HOST, LPM)), StaticState((other_port, DROP))
+    assert updates_to(held, held) == []
+    assert updates_to(held, wanted) == [
+        [Update(Op.INSERT, DROP), Update(Op.MODIFY, other_port)],
         [Update(Op.DELETE, LPM)],
-        [Update(Op.MODIFY, other_port), Update(Op.INSERT, DROP)],
     ]
+
+
+def test_what_others_lead_to_comes_first_and_goes_last() -> None:
+    hops = [entry("next_hop", {"index": i}, "forward", {"port": i}) for i in (1, 2)]
+    meters = [MeterCell("igmp_rate", 1, rate, 200) for rate in (0, 200)]
+    cells = [RegisterCell("limits", 3, value) for value in (0, 9)]
+    here, there = (
+        StaticState(
+            (hop, route_there),
+            clones,
+            {("igmp_rate", 1): meter},
+            {("limits", 3): cell},
+        )
+        for hop, route_there, clones, meter, cell in zip(
+            hops, (LPM, DROP), ({}, {1: 510}), meters, cells, strict=True
+        )
+    )
+    clone = CloneSession(1, 510)
+    assert updates_to(here, there, ["next_hop"]) == [
+        [
+            Update(Op.INSERT, clone),
+            Update(Op.INSERT, hops[1]),
+            Update(Op.MODIFY, cells[1]),
+            Update(Op.MODIFY, meters[1]),
+        ],
+        [Update(Op.INSERT, DROP)],
+        [Update(Op.DELETE, LPM)],
+        [Update(Op.DELETE, hops[0])],
+    ]
+    assert updates_to(there, here, ["next_hop"])[-1] == [
+        Update(Op.DELETE, hops[1]),
+        Update(Op.DELETE, clone),
+    ]
+    unknown = StaticState(there.entries, None, there.meters, None)
+    assert updates_to(unknown, there) == [[Update(Op.MODIFY, cells[1])]]
+
+
+async def test_a_clock_that_was_set_back_does_not_keep_a_later_controller_out(
+    switch, program, monkeypatch
+) -> None:
+    """Nobody is primary, but the switch has seen a higher id."""
+    first = P4RuntimeClient("s0", switch[0].device_id, switch[0].address, program)
+    await first.connect()
+    await first.close()
+    monkeypatch.setattr(stream, "time", SimpleNamespace(time_ns=lambda: 1))
+    second = P4RuntimeClient("s0", switch[0].device_id, switch[0].address, program)
+    await second.connect()
+    await second.write([Update(Op.INSERT, HOST)])
+    third = P4RuntimeClient("s0", switch[0].device_id, switch[0].address, program)
+    with pytest.raises(NotPrimaryError, match="another controller is primary"):
+        await third.connect()
+    await second.write([Update(Op.DELETE, HOST)])
+    await second.close()
+    await third.close()
+
+
+async def test_a_client_connects_again_to_a_switch_that_returns(client, switch) -> None:
+    await client.set_pipeline()
+    await switch[1].close()
+    with pytest.raises(UnreachableError):
+        await asyncio.wait_for(asyncio.shield(client.lost), PATIENCE_S)
+    with pytest.raises(UnreachableError, match="no answer"):
+        await client.connect(timeout_s=0.2)
+    await switch[1].serve(switch[0].address)
+    await client.connect(PATIENCE_S)
+    await client.write([Update(Op.INSERT, HOST)])

@@ -183,7 +183,7 @@ def test_a_pipe_named_as_scratch_hangs_nobody(tmp_path: Path, monkeypatch) -> No
 
 
 @pytest.mark.mininet
-@pytest.mark.parametrize("program", ["tiercast-switch", "tiercast-send", "tiercast-host"])
+@pytest.mark.parametrize("program", ["tiercast-send", "tiercast-host"])
 def test_kill_of_a_program_ends_the_run_and_keeps_its_rows(tmp_path: Path, program: str) -> None:
     started = Started(tmp_path)
     while not started.process.stdout.readline().startswith("    5 s  rates "):

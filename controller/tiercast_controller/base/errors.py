@@ -23,6 +23,10 @@ class SwitchError(ControllerError):
     """A switch refused a request or cannot be reached."""
 
 
+class UnreachableError(SwitchError):
+    """A switch does not answer, or its stream has ended. It may return."""
+
+
 class NotPrimaryError(SwitchError):
     """Another controller with a higher election id holds this switch."""
 

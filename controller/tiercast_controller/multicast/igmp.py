@@ -1,4 +1,4 @@
-"""IGMP versions 1, 2 and 3: a strict parser of frames, and the general queries of a querier.
+"""IGMP versions 1, 2 and 3: a strict parser of frames, and the queries of a querier.
 
 The formats are those of RFC 1112, RFC 2236 and RFC 3376. Whatever the bytes, the parser raises
 nothing but IgmpError.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
@@ -170,13 +171,24 @@ def checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
-def general_query(
-    version: int, max_response_s: float, source: IPv4Address, source_mac: int, interval_s: float
+def query(
+    version: int,
+    max_response_s: float,
+    source: IPv4Address,
+    source_mac: int,
+    interval_s: float,
+    *,
+    robustness: int = 2,
+    group: IPv4Address | None = None,
+    group_sources: Sequence[IPv4Address] = (),
+    suppresses: bool = False,
 ) -> bytes:
-    """A general query as an Ethernet frame (RFC 2236 3, RFC 3376 4.1).
+    """A query as an Ethernet frame (RFC 2236 3, RFC 3376 4.1): a general one, or one for `group`,
+    with version 3 for these of its sources alone.
 
-    `version` is 2 or 3. Hosts answer within `max_response_s`, 0.1..25.5 (in steps of 0.1).
-    `interval_s`, up to 31744, is the time between queries and is only told to hosts with version 3.
+    `version` is 2 or 3. Hosts answer within `max_response_s`, 0.1..25.5 (in steps of 0.1). Only
+    version 3 tells the rest: `interval_s`, up to 31744, is the time between general queries;
+    `robustness`, 1..7; `suppresses` is the flag S, with which other routers keep their timers.
     Raises ValueError.
     """
     tenths = round(max_response_s * 10)
@@ -184,14 +196,18 @@ def general_query(
         raise ValueError(f"max_response_s is {max_response_s}, not within 0.1..25.5")
     # Below 128 the code is the value itself in both versions; above, version 3 uses a float.
     code = tenths if version == 2 else _float_code(tenths)
-    body = struct.pack("!BBHI", Type.QUERY, code, 0, 0)
+    asked = bytes(4) if group is None else group.packed
+    body = struct.pack("!BBH4s", Type.QUERY, code, 0, asked)
     if version == 3:
-        robustness = 2
-        body += struct.pack("!BBH", robustness, _float_code(max(1, round(interval_s))), 0)
+        flags = suppresses << 3 | robustness
+        interval = _float_code(max(1, round(interval_s)))
+        body += struct.pack("!BBH", flags, interval, len(group_sources))
+        body += b"".join(one.packed for one in group_sources)
     elif version != 2:
         raise ValueError(f"IGMP version is {version}, not 2 or 3")
     body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
     router_alert = b"\x94\x04\x00\x00"
+    to = ALL_SYSTEMS if group is None else group
     header = struct.pack(
         "!BBHHHBBH4s4s4s",
         0x46,
@@ -203,11 +219,12 @@ def general_query(
         PROTOCOL_IGMP,
         0,
         source.packed,
-        ALL_SYSTEMS.packed,
+        to.packed,
         router_alert,
     )
     header = header[:10] + struct.pack("!H", checksum(header)) + header[12:]
-    ethernet = bytes.fromhex("01005e000001") + source_mac.to_bytes(6, "big") + b"\x08\x00"
+    mac = 0x01005E000000 | int(to) & 0x7FFFFF  # RFC 1112 6.4
+    ethernet = mac.to_bytes(6, "big") + source_mac.to_bytes(6, "big") + b"\x08\x00"
     return (ethernet + header + body).ljust(60, b"\0")
 
 

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from tiercast_controller.base.errors import SwitchError
+from tiercast_controller.base.errors import SwitchError, UnreachableError
 from tiercast_controller.multicast.replication import ReadCounts, ReplicationGroups
 from tiercast_controller.multicast.trees import MulticastState, SessionState, Tree
 from tiercast_controller.p4runtime.entities import Update
@@ -27,18 +27,24 @@ class Installer:
         write: Callable[[list[Update]], Awaitable[None]],
         read_back: Callable[[], Awaitable[MulticastState]],
         read_counts: ReadCounts,
+        reachable: Callable[[], Awaitable[None]],
         on_failure: Callable[[SwitchError], None],
         installed: MulticastState,
     ):
-        """`groups` are those of the switch, for all sessions. `on_failure` is called if the switch
-        still refuses after ATTEMPTS. `installed` is this tree's part of what the switch holds."""
+        """`groups` are those of the switch, for all sessions. `reachable` returns when the switch
+        can be written to; it is asked again after an UnreachableError. `on_failure` is called if
+        the switch still refuses after ATTEMPTS. `installed` is this tree's part of what the switch
+        holds."""
         self.installed = installed
-        self._target = SessionState()
+        # Held while the switch is written to, and by whoever else changes `installed`.
+        self.turn = asyncio.Lock()
+        self._target = installed.forwarding()
         self._tree = tree
         self._groups = groups
         self._write = write
         self._read_back = read_back
         self._read_counts = read_counts
+        self._reachable = reachable
         self._on_failure = on_failure
         self._waiting: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
@@ -53,6 +59,16 @@ class Installer:
             self._task = asyncio.create_task(self._run())
         return done
 
+    def forget(self, groups: ReplicationGroups) -> None:
+        """The switch has lost everything; `groups` are those that it has from now on. To be called
+        with `turn` held."""
+        self.installed = MulticastState()
+        self._groups = groups
+
+    def again(self) -> asyncio.Future[None]:
+        """Brings the switch to the target anew."""
+        return self.set_target(self._target)
+
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -62,10 +78,15 @@ class Installer:
 
     async def _run(self) -> None:
         while self._waiting:
+            await self._reachable()
             waiting, self._waiting = self._waiting, []
             failure: SwitchError | None = None
             try:
-                await self._install(self._target)
+                async with self.turn:
+                    await self._install(self._target)
+            except UnreachableError:
+                self._waiting = waiting + self._waiting
+                continue
             except SwitchError as error:
                 failure = error
             except asyncio.CancelledError:
@@ -92,6 +113,8 @@ class Installer:
                 self._groups.written(self._tree.addresses, desired)
                 self.installed = desired
                 return
+            except UnreachableError:
+                raise
             except SwitchError as error:
                 if attempt == ATTEMPTS:
                     raise

@@ -71,6 +71,23 @@ class Membership(Generic[Place]):
                 reporters[reporter] = min(deadline, now_s + self._leave_latency_s)
         return self._drop_if_empty(member)
 
+    def loses_one_s(self, member: Place) -> float:
+        """When the place loses a reporter unless that reports; NEVER if there is none, or none
+        expires."""
+        return min(self._reporters.get(member, {}).values(), default=NEVER)
+
+    def ends_s(self, member: Place) -> float:
+        """When the place loses its last reporter unless one reports; 0 if there is none."""
+        return max(self._reporters.get(member, {}).values(), default=0)
+
+    def doubt(self, switch: str, until_s: float) -> None:
+        """Reports at a switch may have been missed: whoever does not report by `until_s` is
+        gone."""
+        for place, reporters in self._reporters.items():
+            if place.switch == switch:
+                for reporter, deadline in reporters.items():
+                    reporters[reporter] = min(deadline, until_s)
+
     def reporters_at(self, switch: str, port: int) -> set[IPv4Address]:
         """Of all groups at a port."""
         return {

@@ -156,6 +156,11 @@ class ReplicationGroups:
         self._unrouted.pop(number, None)
         self._final.discard(number)
 
+    @property
+    def held(self) -> Mapping[int, frozenset[int]]:
+        """The ports of the groups that the switch holds, as far as written."""
+        return self._held
+
     # ------------------------------------------------------------------------------ counts
 
     def __iter__(self) -> Iterator[int]:

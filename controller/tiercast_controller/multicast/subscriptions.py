@@ -14,12 +14,19 @@ from ipaddress import IPv4Address
 from typing import Protocol
 
 from tiercast_controller.base.errors import SwitchError
-from tiercast_controller.multicast.igmp import GroupRecord, IgmpError, Message, parse_frame
+from tiercast_controller.multicast.igmp import (
+    GroupRecord,
+    IgmpError,
+    Message,
+    RecordType,
+    parse_frame,
+)
 from tiercast_controller.multicast.membership import (
     UNKNOWN_REPORTER,
     GroupMember,
     Member,
     Membership,
+    Place,
 )
 from tiercast_controller.multicast.policer import Policer
 from tiercast_controller.multicast.shared_tree import SharedTree
@@ -38,6 +45,9 @@ from tiercast_controller.network.topology import (
 )
 from tiercast_controller.p4runtime.client import PacketIn
 
+# Asks at a port whether anyone else wants a group from these sources (none: from any). The function
+# says when the place expires, CLOCK_MONOTONIC.
+AskFor = Callable[[tuple[str, int], IPv4Address, Sequence[IPv4Address], Callable[[], float]], None]
 # Brings a switch's part of a tree to a state; done when the switch holds that state or a later one.
 SetTarget = Callable[[str, TreeKey, SessionState], asyncio.Future[None]]
 
@@ -61,10 +71,13 @@ class Subscriptions:
         set_target: SetTarget,
         emit: Emit,
         tell: Callable[[int, int], None],
+        ask_for: AskFor | None,
         spawn: Callable[[Coroutine[None, None, None], str], None],
     ):
         """`lifetime_s` and `leave_latency_s` are as in Membership. `tell` gets a session and its
-        top rank when every switch holds the change. `spawn` runs work beside, under a name."""
+        top rank when every switch holds the change. `ask_for` is called when a reporter has left a
+        group and is gone after the leave latency unless it is confirmed; None: nobody is asked.
+        `spawn` runs work beside, under a name."""
         self._topology = topology
         self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
         self._shared = {group.address: SharedTree(topology, group) for group in groups}
@@ -77,6 +90,7 @@ class Subscriptions:
         self._set_target = set_target
         self._emit = emit
         self._tell_sender = tell
+        self._ask_for = ask_for
         self._spawn = spawn
         # By session: the top rank that its sender knows.
         self._announced = dict.fromkeys(self._trees, -1)
@@ -122,6 +136,13 @@ class Subscriptions:
                         self._trees[session].join(rank, switch, port)
         for number, tree in self._trees.items():
             self._announced[number] = tree.top_rank()
+
+    def doubt(self, switch: str, until_s: float) -> None:
+        """Reports at a switch may have been missed: members that do not report by `until_s`,
+        CLOCK_MONOTONIC, are gone."""
+        self._membership.doubt(switch, until_s)
+        self._group_membership.doubt(switch, until_s)
+        self._spawn(self._expire_at(until_s), f"expiry at {switch}")
 
     def policed(self, switch: str, port: int) -> int:
         """The reports that were refused since the start, because they were too many or of too
@@ -207,7 +228,8 @@ class Subscriptions:
             changed = tree.leave(member.rank, switch, packet.port)
             self._install("leave", member, reporter, packet.time_ns, changed)
         else:
-            self._expire_later(member, now_s)
+            group = tree.session.group(member.rank)
+            self._on_doubt(self._membership, member, group, record, now_s)
 
     def _on_group_record(
         self,
@@ -232,12 +254,26 @@ class Subscriptions:
             changed = shared.leave(switch, packet.port)
             self._install_shared("leave", member, reporter, packet.time_ns, changed)
         else:
-            self._expire_later(member, now_s)
+            self._on_doubt(self._group_membership, member, record.group, record, now_s)
 
-    def _expire_later(self, member: Member | GroupMember, now_s: float) -> None:
-        if self._leave_latency_s > 0:
-            due_s = now_s + self._leave_latency_s
-            self._spawn(self._expire_at(due_s), f"leave latency of {member}")
+    def _on_doubt(
+        self,
+        membership: Membership[Place],
+        member: Place,
+        group: IPv4Address,
+        record: GroupRecord,
+        now_s: float,
+    ) -> None:
+        """A reporter has left, and is gone after the leave latency unless the group is wanted."""
+        last_s = now_s + self._leave_latency_s
+        if self._leave_latency_s <= 0 or membership.loses_one_s(member) > last_s:
+            return  # whoever left was not there
+        self._spawn(self._expire_at(last_s), f"leave latency of {member}")
+        if self._ask_for is not None:
+            # BLOCK lists the sources that are left; other records leave all that they do not list.
+            sources = record.sources if record.type is RecordType.BLOCK else ()
+            place = member.switch, member.port
+            self._ask_for(place, group, sources, lambda: membership.ends_s(member))
 
     async def _expire_at(self, due_s: float) -> None:
         await asyncio.sleep(max(0.0, due_s - time.monotonic()))

@@ -78,6 +78,13 @@ class MulticastState:
         groups = {mgid: self.groups[mgid]} if mgid in self.groups else {}
         return MulticastState(groups, {address: mgid})
 
+    def entries(self) -> list[TableEntry]:
+        """The routes and top groups."""
+        return [
+            *(route(a, mgid, self.upstream.get(a)) for a, mgid in self.routes.items()),
+            *(top_group(key, rank) for key, rank in self.tops.items()),
+        ]
+
     def forwarding(self) -> SessionState:
         """What the switch does, whichever groups it uses for that."""
         ports = {a: self.groups.get(m, frozenset()) for a, m in self.routes.items()}

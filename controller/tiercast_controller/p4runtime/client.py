@@ -1,16 +1,14 @@
 """A P4Runtime client for one switch of either kind: tiercast-switch or bmv2.
 
-This file has arbitration, the pipeline, writes with readable errors, reads, packet-in and
-packet-out. tiercast.v1's Switch service is at the same address and shares the channel.
+This file has the pipeline, writes with readable errors, and reads; stream.py has arbitration,
+packet-in and packet-out. tiercast.v1's Switch service is at the same address and shares the
+channel.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
-import time
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import grpc
@@ -19,7 +17,7 @@ from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc, trace_pb2
 
-from tiercast_controller.base.errors import NotPrimaryError, SwitchError, UnsupportedError
+from tiercast_controller.base.errors import SwitchError
 from tiercast_controller.base.tls import Tls
 from tiercast_controller.p4runtime.entities import (
     CloneSession,
@@ -32,10 +30,10 @@ from tiercast_controller.p4runtime.entities import (
     Update,
 )
 from tiercast_controller.p4runtime.program import Program, decode, encode
+from tiercast_controller.p4runtime.stream import ControlStream, PacketIn, error_of
 
-log = logging.getLogger(__name__)
+__all__ = ["FailedUpdate", "P4RuntimeClient", "PacketIn", "WriteError"]
 
-PACKET_IN_QUEUE = 4096  # packets; any more are dropped and counted
 _OPS = {Op.INSERT: p4.Update.INSERT, Op.MODIFY: p4.Update.MODIFY, Op.DELETE: p4.Update.DELETE}
 # There is one copy per port, and instances need only be distinct per port.
 _REPLICA_INSTANCE = 1
@@ -46,13 +44,6 @@ _CHANNEL_OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
 ]
-
-
-@dataclass(frozen=True)
-class PacketIn:
-    time_ns: int  # CLOCK_MONOTONIC when the controller received it
-    port: int  # where the packet came in
-    frame: bytes
 
 
 @dataclass(frozen=True)
@@ -75,10 +66,8 @@ class WriteError(SwitchError):
 
 
 class P4RuntimeClient:
-    """Usage: connect(), set_pipeline(), then any method, and close() at the end.
-
-    `lost` fails with a SwitchError if the stream ends or another controller takes over the switch.
-    """
+    """Usage: connect(), set_pipeline(), then any method, and close() at the end. After `lost`,
+    connect() may be called again."""
 
     def __init__(
         self,
@@ -93,14 +82,9 @@ class P4RuntimeClient:
         TLS. Raises ConfigurationError if a file of `tls` cannot be read."""
         self.name = name
         self.program = program
-        self.packet_in: asyncio.Queue[PacketIn] = asyncio.Queue(PACKET_IN_QUEUE)
-        self.packet_in_dropped = 0
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.written = 0  # updates that the switch has acknowledged
         self._device_id = device_id
-        self._address = address
         self._role = role
-        # A restarted controller has a later time, hence a higher id, and wins (P4Runtime 5).
-        self._election_id = p4.Uint128(high=0, low=time.time_ns())
         self._channel = (
             grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
             if tls is None
@@ -110,43 +94,33 @@ class P4RuntimeClient:
         )
         self._p4 = p4runtime_pb2_grpc.P4RuntimeStub(self._channel)
         self._links = lab_pb2_grpc.SwitchStub(self._channel)
-        self._stream: (
-            grpc.aio.StreamStreamCall[p4.StreamMessageRequest, p4.StreamMessageResponse] | None
-        ) = None
-        self._reader: asyncio.Task[None] | None = None
-        self._primary: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.stream = ControlStream(name, address, device_id, role, program, self._p4)
+
+    @property
+    def lost(self) -> asyncio.Future[None]:
+        """Of the last connect(): fails with a SwitchError if the stream ends or another controller
+        takes over the switch."""
+        return self.stream.lost
+
+    @property
+    def packet_in(self) -> asyncio.Queue[PacketIn]:
+        return self.stream.packet_in
+
+    @property
+    def packet_in_dropped(self) -> int:
+        return self.stream.packet_in_dropped
 
     async def connect(self, timeout_s: float = 10) -> None:
-        """Becomes primary. Raises NotPrimaryError, or SwitchError if nothing answers in time."""
-        self._stream = self._p4.StreamChannel(wait_for_ready=True)
-        self._reader = asyncio.create_task(self._read_stream(), name=f"{self.name} stream")
-        request = p4.StreamMessageRequest()
-        request.arbitration.device_id = self._device_id
-        request.arbitration.election_id.CopyFrom(self._election_id)
-        if self._role:
-            request.arbitration.role.name = self._role
-        try:
-            async with asyncio.timeout(timeout_s):
-                # A stream that the switch refused cannot be written to; its reader has the reason.
-                with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
-                    await self._stream.write(request)
-                await asyncio.shield(self._primary)
-        except TimeoutError:
-            raise SwitchError(
-                f"{self.name}: no answer on {self._address} within {timeout_s:g} s"
-            ) from None
+        """As ControlStream.connect."""
+        await self.stream.connect(timeout_s)
+
+    async def packet_out(self, port: int, frame: bytes) -> None:
+        """As ControlStream.packet_out."""
+        await self.stream.packet_out(port, frame)
 
     async def close(self) -> None:
         """Releases the switch. Its state does not change."""
-        if not self.lost.done():
-            self.lost.cancel()
-        if self._stream is not None:
-            self._stream.cancel()
-        if self._reader is not None:
-            await asyncio.gather(self._reader, return_exceptions=True)
-        for future in (self._primary, self.lost):
-            if future.done() and not future.cancelled():
-                future.exception()  # marks the exception as retrieved, to avoid asyncio's warning
+        await self.stream.close()
         await self._channel.close()
 
     async def set_pipeline(self, timeout_s: float = 30) -> bool:
@@ -165,7 +139,7 @@ class P4RuntimeClient:
         request = p4.SetForwardingPipelineConfigRequest(
             device_id=self._device_id,
             role=self._role,
-            election_id=self._election_id,
+            election_id=self.stream.election_id_message,
             action=p4.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
             config=p4.ForwardingPipelineConfig(
                 p4info=self.program.p4info,
@@ -208,7 +182,7 @@ class P4RuntimeClient:
         if not updates:
             return
         request = p4.WriteRequest(
-            device_id=self._device_id, role=self._role, election_id=self._election_id
+            device_id=self._device_id, role=self._role, election_id=self.stream.election_id_message
         )
         for update in updates:
             request.updates.add(type=_OPS[update.op], entity=self._encode(update.entity))
@@ -216,17 +190,7 @@ class P4RuntimeClient:
             await self._p4.Write(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise self._write_error(updates, error) from None
-
-    async def set_clone_sessions(self, sessions: Mapping[int, int]) -> None:
-        """Sets clone sessions, each with the port of its one replica, whether or not the switch has
-        them already: not every switch can be read. Raises WriteError."""
-        wanted = [CloneSession(number, port) for number, port in sessions.items()]
-        try:
-            await self.write([Update(Op.INSERT, session) for session in wanted])
-        except WriteError as error:
-            if any(failed.code != "ALREADY_EXISTS" for failed in error.failed):
-                raise
-            await self.write([Update(Op.MODIFY, failed.update.entity) for failed in error.failed])
+        self.written += len(updates)
 
     async def read_entries(self, tables: Iterable[str]) -> list[TableEntry]:
         """All entries of some tables, without default actions."""
@@ -249,11 +213,20 @@ class P4RuntimeClient:
         groups = {}
         async for entity in self._read([wanted]):
             group = entity.packet_replication_engine_entry.multicast_group_entry
-            groups[group.multicast_group_id] = frozenset(
-                decode(r.port) if r.WhichOneof("port_kind") == "port" else r.egress_port
-                for r in group.replicas
-            )
+            groups[group.multicast_group_id] = frozenset(map(_port_of, group.replicas))
         return groups
+
+    async def read_clone_sessions(self) -> dict[int, int]:
+        """All clone sessions of one replica: its port by the session's number. Raises
+        UnsupportedError on bmv2."""
+        wanted = p4.Entity()
+        wanted.packet_replication_engine_entry.clone_session_entry.SetInParent()
+        sessions = {}
+        async for entity in self._read([wanted]):
+            session = entity.packet_replication_engine_entry.clone_session_entry
+            if len(session.replicas) == 1:
+                sessions[session.session_id] = _port_of(session.replicas[0])
+        return sessions
 
     async def read_counter(self, counter: str) -> dict[int, tuple[int, int]]:
         """All cells of an indexed counter: (packets, bytes) by index."""
@@ -326,32 +299,24 @@ class P4RuntimeClient:
             async for e in self._read(wanted)
         }
 
-    async def read_meter(self, meter: str, indices: Collection[int]) -> dict[int, int]:
-        """The committed rate of some cells of a meter, in units/s, by index; 0: it limits
-        nothing."""
+    async def read_meter(self, meter: str, indices: Collection[int]) -> list[MeterCell]:
+        """Some cells of a meter; one of rate 0 limits nothing."""
         identifier = self.program.meter_id(meter)
         wanted = [
             p4.Entity(meter_entry=p4.MeterEntry(meter_id=identifier, index=p4.Index(index=index)))
             for index in indices
         ]
-        found = dict.fromkeys(indices, 0)
-        if wanted:
-            async for entity in self._read(wanted):
-                found[entity.meter_entry.index.index] = entity.meter_entry.config.cir
-        return found
-
-    async def packet_out(self, port: int, frame: bytes) -> None:
-        """Sends a frame out of a port."""
-        if self._stream is None:
-            raise SwitchError(f"{self.name}: packet-out before connect()")
-        header = self.program.manifest.packet_out
-        if header is None or header.egress_port is None:
-            raise SwitchError(f"{self.name}: {self.program.name} has no packet_out")
-        packet = self.program.encode_packet_out(frame, **{header.egress_port: port})
-        try:
-            await self._stream.write(p4.StreamMessageRequest(packet=packet))
-        except (grpc.RpcError, asyncio.InvalidStateError) as error:
-            raise SwitchError(f"{self.name}: packet-out failed: the stream is closed") from error
+        if not wanted:
+            return []
+        return [
+            MeterCell(
+                meter,
+                entity.meter_entry.index.index,
+                entity.meter_entry.config.cir,
+                entity.meter_entry.config.cburst,
+            )
+            async for entity in self._read(wanted)
+        ]
 
     async def set_link(self, request: lab_pb2.SetLinkRequest, timeout_s: float = 5) -> None:
         """Changes a link. Raises UnsupportedError on bmv2."""
@@ -420,55 +385,8 @@ class P4RuntimeClient:
         except grpc.aio.AioRpcError as error:
             raise self._error("Read", error) from None
 
-    async def _read_stream(self) -> None:
-        assert self._stream is not None
-        try:
-            async for response in self._stream:
-                kind = response.WhichOneof("update")
-                if kind == "packet":
-                    self._on_packet(response.packet)
-                elif kind == "arbitration":
-                    self._on_arbitration(response.arbitration)
-                elif kind == "error":
-                    log.warning("%s: %s", self.name, response.error.message)
-            reason = SwitchError(f"{self.name}: the switch closed the stream")
-        except grpc.aio.AioRpcError as error:
-            reason = self._error("the stream was lost", error)
-        except asyncio.CancelledError:
-            return
-        self._fail(reason)
-
-    def _on_packet(self, packet: p4.PacketIn) -> None:
-        header = self.program.manifest.packet_in
-        if header is None or header.ingress_port is None:
-            return  # nothing says where it came in
-        port = self.program.decode_packet_in(packet).get(header.ingress_port, 0)
-        try:
-            self.packet_in.put_nowait(PacketIn(time.monotonic_ns(), port, packet.payload))
-        except asyncio.QueueFull:
-            self.packet_in_dropped += 1
-
-    def _on_arbitration(self, arbitration: p4.MasterArbitrationUpdate) -> None:
-        if arbitration.status.code == code_pb2.OK:
-            if not self._primary.done():
-                self._primary.set_result(None)
-            return
-        self._fail(
-            NotPrimaryError(
-                f"{self.name}: another controller is primary with election id "
-                f"{arbitration.election_id.low}, ours is {self._election_id.low}"
-            )
-        )
-
-    def _fail(self, reason: SwitchError) -> None:
-        for future in (self._primary, self.lost):
-            if not future.done():
-                future.set_exception(reason)
-
     def _error(self, what: str, error: grpc.aio.AioRpcError) -> SwitchError:
-        code = error.code()
-        kind = UnsupportedError if code is grpc.StatusCode.UNIMPLEMENTED else SwitchError
-        return kind(f"{self.name}: {what}: {code.name}: {error.details()}")
+        return error_of(f"{self.name}: {what}", error)
 
     def _write_error(self, updates: Sequence[Update], error: grpc.aio.AioRpcError) -> SwitchError:
         """The failed updates. P4Runtime 12.3: the details hold one p4.v1.Error per update, OK for
@@ -491,17 +409,7 @@ class P4RuntimeClient:
         return self._error(f"Write of {len(updates)} updates, first {updates[0]}", error)
 
 
-def updates_to(
-    installed: Iterable[TableEntry], desired: Iterable[TableEntry]
-) -> list[list[Update]]:
-    """Batches of updates that turn one set of entries into another. Correct entries are left
-    alone."""
-    old = {e.key: e for e in installed}
-    new = {e.key: e for e in desired}
-    delete = [Update(Op.DELETE, e) for key, e in old.items() if key not in new]
-    write = [
-        Update(Op.MODIFY if key in old else Op.INSERT, e)
-        for key, e in new.items()
-        if old.get(key) != e
-    ]
-    return [batch for batch in (delete, write) if batch]
+def _port_of(replica: p4.Replica) -> int:
+    if replica.WhichOneof("port_kind") == "port":
+        return decode(replica.port)
+    return replica.egress_port

@@ -18,6 +18,7 @@ from tiercast_lab.results.refusals import (
     refused_by_senders,
     refused_seals,
 )
+from tiercast_lab.results.returns import returns, switches_away
 from tiercast_lab.results.storage import StoredRun, load_run, measured, write_json
 from tiercast_lab.results.verdict import as_dict, judge, validity, verdict
 
@@ -41,7 +42,8 @@ def judgement(
     """The part of the summary that has the verdict. Raises InputError if a measure of the user's
     fails."""
     checks = [] if grounds.bounds is None else validity(rows, context, grounds.bounds)
-    checks += conservation(rows) + refusals(rows)
+    away = switches_away(rows)
+    checks += conservation(rows) + refusals(rows) + returns(away)
     measures = all_measures(rows, context)
     figures = [judge(e, measures[e.name]) for e in expected]
     at_ports, by_senders = refused_at_ports(rows), refused_by_senders(rows)
@@ -51,6 +53,7 @@ def judgement(
         "verdict": name,
         "reasons": reasons,
         "complaints": [*grounds.complaints, *complaints(at_ports, by_senders, seals)],
+        **({"switches_away": away} if away else {}),
         **({"refused": at_ports} if at_ports else {}),
         **({"refused_feedback": by_senders} if by_senders else {}),
         **({"refused_seals": seals} if seals else {}),

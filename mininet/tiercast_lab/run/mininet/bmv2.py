@@ -48,6 +48,7 @@ class Bmv2Switches:
     elsewhere: Mapping[str, Mapping[str, str]] = {}
     dpdk: Mapping[str, list[str]] = {}
     in_memory: Collection[str] = ()
+    patience_s = 0.0  # its queues' rates and depths would be gone
 
     def __init__(
         self,

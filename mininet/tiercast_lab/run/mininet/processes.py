@@ -48,6 +48,10 @@ class Child:
     handles_sigterm: bool = True  # it ends with status 0 after SIGTERM
     users: bool = False  # a program of the user's: it may end by itself, with status 0
     nodes: tuple[str, ...] = ()  # that it runs, if they are several
+    # Starts it again where it has been killed, and how often that is still done.
+    again: Callable[[], subprocess.Popen[bytes]] | None = None
+    restarts: int = 0
+    ended: Turns = Turns()  # of its earlier processes
 
 
 class Children:
@@ -65,22 +69,33 @@ class Children:
         handles_sigterm: bool = True,
         users: bool = False,
         nodes: tuple[str, ...] = (),
+        restarts: int = 0,
     ) -> Child:
         """Starts a command in the node's namespace (None: in this one), with its output in
         <logs>/<log>.log. A program of the `users` is not scheduled in real time, as it may never
-        sleep."""
+        sleep. `check` starts it again, so many times at most, where it has been killed."""
         scheduling = REAL_TIME if self.real_time and not users else []
         path = self.logs / f"{log}.log"
-        with path.open("ab") as output:
-            start: Callable[..., subprocess.Popen[bytes]] = _start if node is None else node.popen
-            process = start(
-                ["setpriv", "--pdeathsig", "KILL", *scheduling, *command],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+
+        def start() -> subprocess.Popen[bytes]:
+            begin: Callable[..., subprocess.Popen[bytes]] = _start if node is None else node.popen
+            with path.open("ab") as output:
+                return begin(
+                    ["setpriv", "--pdeathsig", "KILL", *scheduling, *command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
+
         child = Child(
-            name, process, path, handles_sigterm=handles_sigterm, users=users, nodes=nodes
+            name,
+            start(),
+            path,
+            handles_sigterm=handles_sigterm,
+            users=users,
+            nodes=nodes,
+            again=start,
+            restarts=restarts,
         )
         self.children.append(child)
         return child
@@ -124,13 +139,23 @@ class Children:
         found = {"stopped": self.stopped(), "ready, but without a CPU": waiting}
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
 
-    def check(self) -> None:
-        """Raises RunFailed if a child has ended during the run."""
+    def check(self) -> list[Child]:
+        """Raises RunFailed if a child has ended during the run. One that somebody has killed is
+        started again, if it may be; returns these. A crash is a fault of the program, and no reason
+        to go on."""
+        restarted = []
         for child in self.children:
             status = child.process.poll()
             may_end = child.expected_to_end or (child.users and status == 0)
-            if status is not None and not may_end:
+            if status is None or may_end:
+                continue
+            if status != -signal.SIGKILL or not child.restarts or child.again is None:
                 raise RunFailed(self.cause_of_end(child, status))
+            child.restarts -= 1
+            child.ended, child.turns = _sum(child.ended, child.turns), Turns()
+            child.process = child.again()
+            restarted.append(child)
+        return restarted
 
     def cause_of_end(self, child: Child, status: int) -> str:
         how = (
@@ -151,7 +176,7 @@ class Children:
                 child.turns = now
             if child.users:  # how long it waits for a CPU says nothing about the emulation
                 child.turns = replace(child.turns, waited_s=0.0)
-        return [child.turns for child in self.children]
+        return [_sum(child.ended, child.turns) for child in self.children]
 
     def stop(self, grace_s: float = GRACE_S) -> list[str]:
         """Ends all children with SIGTERM, then SIGKILL. Returns a complaint about each that did not
@@ -222,6 +247,10 @@ def _threads(pid: int) -> dict[str, tuple[str, int]]:
             ran = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0]
             result[thread] = stat.rpartition(") ")[2][0], int(ran)
     return result
+
+
+def _sum(a: Turns, b: Turns) -> Turns:
+    return Turns(a.count + b.count, a.ran_s + b.ran_s, a.waited_s + b.waited_s)
 
 
 def _turns(pid: int) -> Turns:

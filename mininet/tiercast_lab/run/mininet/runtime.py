@@ -19,7 +19,7 @@ from typing import Any
 
 from tiercast_controller.agents.lab import Agent
 from tiercast_controller.agents.records import Record
-from tiercast_controller.base.errors import ControllerError
+from tiercast_controller.base.errors import ControllerError, UnreachableError
 from tiercast_controller.controller import Controller, Event
 
 from tiercast_lab.base import binaries
@@ -226,12 +226,28 @@ class Live:
             self.interrupt.check()
             self.run_.recorder.check()
             self.network.check()  # first: without an interface programs end
-            self.children.check()
+            self._check_children()
             if controller.failed.done():
                 await asyncio.sleep(CRASH_S / 2)
-                self.children.check()
+                self._check_children()
                 controller.failed.result()
             await asyncio.sleep(WATCH_S)
+
+    def _check_children(self) -> None:
+        """A switch that somebody has killed goes on: the controller brings it back."""
+        for child in self.children.check():
+            when = f"at {self.now_s():.1f} s" if self.start_ns else "before the start"
+            text = f"{child.name} was killed {when}, and started again"
+            self.run_.complaints.append(text)
+            self.run_.view.say(text)
+
+    async def _is_away(self, controller: Controller, switch: Switch) -> bool:
+        """Whether a switch that does not answer is one that the controller waits for; it may be
+        told a moment later."""
+        deadline = time.monotonic() + CRASH_S
+        while not controller.is_away(switch.name) and time.monotonic() < deadline:
+            await asyncio.sleep(END_S)
+        return controller.is_away(switch.name)
 
     async def _work(self, controller: Controller) -> None:
         run, topology = self.run_, self.network.topology
@@ -373,11 +389,18 @@ class Live:
             await self._poll(controller, switch)
 
     async def _poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
-        rows = await self.run_.switches.poll(controller, switch)
-        now_s = self.now_s()
+        """Takes a switch's newest rows; none while it is away."""
+        try:
+            rows = await self.run_.switches.poll(controller, switch)
+            now_s = self.now_s()
+            hops, skipped = await self.run_.switches.take_trace(controller, switch)
+        except UnreachableError:
+            if not await self._is_away(controller, switch):
+                raise
+            return []
+        self.skipped[switch.name] = skipped
         for kind, fields in rows:
             self._take(kind, now_s, switch.name, fields)
-        hops, self.skipped[switch.name] = await self.run_.switches.take_trace(controller, switch)
         for time_ns, row in hops:
             self._take("trace", (time_ns - self.start_ns) / 1e9, switch.name, row)
         return rows
@@ -396,9 +419,15 @@ class Live:
         while next_s < self.run_.progress.duration_s:
             await asyncio.sleep(max(0.0, next_s - self.now_s()))
             before_s = self.now_s()
-            cells = await self._cells(controller, read)
+            cells: Mapping[int, int | tuple[int, int]] = {}
+            try:
+                cells = await self._cells(controller, read)
+            except UnreachableError:
+                switch = self.network.topology.switches[read.switch]
+                if not await self._is_away(controller, switch):
+                    raise
             time_s = (before_s + self.now_s()) / 2
-            for index in read.indices:
+            for index in cells:
                 self._take("state", time_s, read.switch, state_row(read, index, cells[index]))
             next_s = every_s * math.floor(self.now_s() / every_s + 1)
 
@@ -466,6 +495,7 @@ class Live:
             leave_latency_s=run.loaded.experiment.leave_latency / 1e9,
             keys=run.loaded.experiment.keys,
             agents=[name for one in session_agents(run.loaded, run.seed) for name in one.names],
+            patience_s=run.switches.patience_s,
         )
 
     def _socket(self, name: str) -> Path:

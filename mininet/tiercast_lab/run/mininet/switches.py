@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tiercast_lab.run.mininet.network import Network
     from tiercast_lab.run.mininet.processes import Children
 
+RESTARTS = 3  # of a switch that is killed, in a run
+
 Trace = tuple[list[tuple[int, Row]], int]
 LoggedRow = tuple[int, str, str, Row]  # time_ns of CLOCK_MONOTONIC, kind, agent, columns
 
@@ -57,6 +59,7 @@ class SwitchKind(Protocol):
     # The hosts of these, and the arguments of the EAL with which their sender runs.
     dpdk: Mapping[str, list[str]]
     in_memory: Collection[str]  # the links between switches of one process
+    patience_s: float  # for which one of them may be away before the run fails
 
     def check(self, loaded: LoadedExperiment) -> None:
         """Raises InputError if the switch is not installed or cannot do what the experiment
@@ -105,6 +108,7 @@ class TiercastSwitches:
     bounds: Mapping[str, float | None] = {}
     elsewhere: Mapping[str, Mapping[str, str]] = {}
     dpdk: Mapping[str, list[str]] = {}
+    patience_s = 10.0
 
     def __init__(
         self,
@@ -147,11 +151,13 @@ class TiercastSwitches:
                 switches_command(options.values()),
                 "switches",
                 nodes=tuple(options),
+                restarts=RESTARTS,
             )
             return
         for name, its in options.items():
             node = network.nodes[name]
-            children.start(node, f"tiercast-switch {name}", switch_command(its), name)
+            command = switch_command(its)
+            children.start(node, f"tiercast-switch {name}", command, name, restarts=RESTARTS)
 
     def _options(self, switch: Switch, network: Network, socket: Path) -> list[str]:
         topology = network.topology

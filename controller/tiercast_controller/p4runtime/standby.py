@@ -1,0 +1,71 @@
+"""A controller that waits for the primary's end.
+
+It has a stream to every switch, on which each says who its primary is. The primary is gone when no
+switch that answers has one. One switch without a primary says little: the switch may have died and
+returned, or the primary may have lost the way to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Iterable
+
+from tiercast_controller.base.errors import SwitchError
+from tiercast_controller.p4runtime.stream import ControlStream, Standing
+
+log = logging.getLogger(__name__)
+
+# A switch that has just answered may have just returned: its primary may be about to.
+GRACE_S = 1.0
+_PAUSE_S = 0.2  # between attempts to reach a switch
+_TAKEN = float("inf")
+
+
+class Standby:
+    def __init__(self, streams: Iterable[ControlStream]):
+        self._streams = list(streams)
+        # Of the switches that answer: from when on they can be taken over, CLOCK_MONOTONIC.
+        self._free_s: dict[ControlStream, float] = {}
+        self._changed = asyncio.Event()
+
+    async def wait(self) -> set[ControlStream]:
+        """Returns the streams of the switches that answer, when none of them has a primary but
+        us. They stay open."""
+        watching = [asyncio.create_task(self._watch(stream)) for stream in self._streams]
+        try:
+            while (wait_s := max(self._free_s.values(), default=_TAKEN) - time.monotonic()) > 0:
+                self._changed.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(None if wait_s == _TAKEN else wait_s):
+                        await self._changed.wait()
+            return set(self._free_s)
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+
+    async def _watch(self, stream: ControlStream) -> None:
+        while True:
+            try:
+                await stream.watch()
+                self._note(stream, GRACE_S)
+                while not stream.lost.done():
+                    stream.changed.clear()
+                    await stream.changed.wait()
+                    self._note(stream, 0)
+                stream.lost.result()
+            except SwitchError as error:
+                log.info("%s", error)
+            self._free_s.pop(stream, None)
+            self._changed.set()
+            await asyncio.sleep(_PAUSE_S)
+
+    def _note(self, stream: ControlStream, grace_s: float) -> None:
+        if stream.standing is Standing.ANOTHERS:
+            self._free_s[stream] = _TAKEN
+        elif stream.standing is not None and self._free_s.get(stream, _TAKEN) == _TAKEN:
+            self._free_s[stream] = time.monotonic() + grace_s
+        self._changed.set()
