@@ -128,7 +128,7 @@ struct PiLaw {
   const char* name;
   bool tuned;
   double load;  // mean
-  friend void PrintTo(const Law& law, std::ostream* out) { *out << "load " << law.load; }
+  friend void PrintTo(const PiLaw& law, std::ostream* out) { *out << "load " << law.load; }
 };
 
 class PiFollows : public Pi, public ::testing::WithParamInterface<PiLaw> {};

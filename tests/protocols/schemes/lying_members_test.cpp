@@ -15,7 +15,7 @@
 #include "protocols/driver/lying_receiver.h"
 #include "protocols/testkit/session.h"
 
-namespace tiercast::testkit {
+namespace tiercast::testkit::lying {
 namespace {
 
 constexpr Tree::Node kLiar = 4, kBeside = 5, kElsewhere = 6;
@@ -214,4 +214,4 @@ TEST(Lies, AnInflatedSubscriptionHasAllLayers) {
 }
 
 }  // namespace
-}  // namespace tiercast::testkit
+}  // namespace tiercast::testkit::lying
