@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 from tiercast_lab.base.errors import RunFailed
 from tiercast_lab.bench.device_file import DeviceFile, read_device
-from tiercast_lab.bench.suite import TESTS, chosen, reset_by
+from tiercast_lab.bench.outcome import Outcome
+from tiercast_lab.bench.suite import TESTS, Suite, chosen, reset_by
 from tiercast_lab.bench.tester import CabledPort
 from tiercast_lab.bench.trials import Bench, Plan, Trial, shares
+from tiercast_lab.show.bench_report import write_comparison
 
 from ..agent.network import ROOT
 from ..namespaces import Namespaces, command_in, ip
@@ -87,6 +89,25 @@ def test_frames_in_turn_are_counted_for_each_class() -> None:
 def test_tests_bring_those_that_they_need() -> None:
     assert chosen([]) == list(TESTS)
     assert chosen(["scaled"]) == ["aggregated", "scaled"]
+
+
+def test_devices_stand_side_by_side_by_frame_size(tmp_path: Path) -> None:
+    """Of one that loses less, fewer loads were tried."""
+
+    def suite(name: str, loads: dict[int, list[str]]) -> Suite:
+        described = {"embedded": "tiercast-switch"}
+        made = Suite(DeviceFile.model_validate(described), name, Plan((64,), 1.0))
+        rows = [[size, load, f"{name} {load}"] for size, some in loads.items() for load in some]
+        made.outcomes.append(Outcome("Loss", "", ["frame", "load", "lost"], rows, keys=2, figure=2))
+        return made
+
+    suites = [
+        suite("a", {64: ["100 %", "90 %"], 512: ["100 %"]}),
+        suite("b", {64: ["100 %", "90 %", "80 %"], 512: ["100 %"]}),
+    ]
+    page = write_comparison(suites, tmp_path, "", []).read_text()
+    places = [page.index(f"b {load}") for load in ("100 %", "90 %", "80 %")]
+    assert places == sorted(places) and places[-1] < page.index("<td>512</td>")
 
 
 def run(

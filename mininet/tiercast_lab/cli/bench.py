@@ -101,6 +101,13 @@ def bench(
     facts = [f"{machine['cores']} CPUs ({machine['cpu']})"]
     found, pages = [], []
     with Interrupt() as interrupt, console.status("") as status:
+
+        def progress(text: str) -> None:
+            if console.is_terminal:
+                status.update(text)
+            elif text.endswith(": begins"):
+                typer.echo(text.removesuffix(": begins"), err=True)
+
         for one, name in zip(described, names, strict=True):
             plan = Plan(
                 chosen, trial_s, loss=loss, late_s=late_s,
@@ -113,7 +120,7 @@ def bench(
             )  # fmt: skip
             suite = suites.run(
                 one, name, plan, only or [], interrupt,
-                lambda text, name=name: status.update(f"{name}: {text}"),  # type: ignore[misc]
+                lambda text, name=name: progress(f"{name}: {text}"),  # type: ignore[misc]
             )  # fmt: skip
             safe = "".join(c if c.isalnum() or c in ".-" else "-" for c in name)
             folder = results.resolve() / f"bench-{safe}"
@@ -122,6 +129,8 @@ def bench(
                 json.dumps({"machine": machine} | suite.as_json(), indent=1) + "\n"
             )
             found.append(suite)
+            if not as_json:
+                _print(suite)
     if len(found) > 1:
         page = write_comparison(found, results.resolve() / "bench", shlex.join(typed()), facts)
         pages.append(page)
@@ -132,8 +141,6 @@ def bench(
         ]
         print_json(all_)
         return
-    for suite in found:
-        _print(suite)
     for page in pages:
         print_report(page)
 

@@ -78,12 +78,17 @@ def _side_by_side(suites: Sequence[Suite]) -> list[dict[str, Any]]:
                 for row in outcome.rows:
                     key = tuple(cell(value) for value in row[: outcome.keys])
                     found.setdefault(key, ["–"] * len(suites))[number] = cell(row[outcome.figure])
+        # A device may have rows of a frame size that those before it do not have.
+        order = list(dict.fromkeys(key[0] for key in found))
         tables.append({
             "name": first.name,
             "section": first.section,
             "figure": first.headings[first.figure],
             "headings": first.headings[: first.keys],
-            "rows": [[*key, *values] for key, values in found.items()],
+            "rows": [
+                [*key, *values]
+                for key, values in sorted(found.items(), key=lambda row: order.index(row[0][0]))
+            ],
         })  # fmt: skip
     return tables
 
