@@ -6,6 +6,7 @@
 
 #include "agent/address.h"
 #include "agent/interface.h"
+#include "protocols/driver/lying_receiver.h"
 
 namespace tiercast::hosts {
 namespace {
@@ -39,7 +40,8 @@ std::optional<int> HostOptions::parse(const std::vector<std::string>& arguments)
   std::string source_text;
   recv->add_option("--interface", interface, "network interface to receive on")->required();
   recv->add_option("--source", source_text, "IPv4 address of the session's sender")->required();
-  recv->add_option("--lie", agent.session.lie,
+  std::string lie;
+  recv->add_option("--lie", lie,
                    "tell this lie, for experiments: one of those that `schemes` lists");
   recv->add_option("--output", output,
                    "write the transferred file here, with a reliable scheme (rla, mdpcc)");
@@ -60,6 +62,7 @@ std::optional<int> HostOptions::parse(const std::vector<std::string>& arguments)
     command = Command::kCheck;
     return std::nullopt;
   }
+  agent.session.lie = find_lie(*scheme, lie);
   sender = agent::parse_ipv4(source_text, "--source");
   if (agent::is_multicast(sender)) {
     throw ConfigError(

@@ -23,7 +23,7 @@ std::string schemes_as_json() {
                             {"source", info.source}});
     }
     auto lies = nlohmann::ordered_json::object();
-    for (const Lie& lie : lies_of(scheme)) lies[std::string(lie.name)] = lie.means;
+    for (const Lie* lie : lies_of(scheme)) lies[std::string(lie->name)] = lie->means;
     list.push_back({{"name", scheme.name},
                     {"id", scheme.id},
                     {"layered", scheme.layered},

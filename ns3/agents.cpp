@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ns3/clock.h"
+#include "protocols/driver/lying_receiver.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::ns3_runtime {
@@ -231,7 +232,7 @@ ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records,
 SessionConfig ReceiverAgent::config_of(const v1::SimulatedReceiver& own) const {
   // The seed is that of the same agent in real time.
   SessionConfig result = config((spec_.session().seed() << 16) + host_.number);
-  result.lie = own.lie();
+  result.lie = find_lie(find_scheme(spec_.session().scheme()), own.lie());
   return result;
 }
 

@@ -29,6 +29,8 @@ using Rank = std::uint8_t;
 inline constexpr unsigned kMaxLayers = 8;               // 3 bits of the group address (SIM 3.1)
 inline constexpr std::uint32_t kIpUdpHeaderBytes = 28;  // IPv4 without options, and UDP
 
+struct Lie;
+
 // One received message.
 struct Arrival {
   std::span<const std::byte> message;  // UDP payload
@@ -150,8 +152,9 @@ struct SessionConfig {
   std::span<const std::byte> object;
   // Senders: whose feedback is accepted (driver/feedback_sources.h). Null: anybody's.
   std::shared_ptr<const Members> members;
-  // Receivers: the lie that this member tells (driver/lying_receiver.h). Empty: it is honest.
-  std::string lie;
+  // Receivers: the lie that this member tells (find_lie() of driver/lying_receiver.h); null: it is
+  // honest.
+  const Lie* lie = nullptr;
 };
 
 }  // namespace tiercast

@@ -121,25 +121,28 @@ class LyingReceiver final : public ReceiverCore, private Sink {
 
 }  // namespace
 
-std::vector<Lie> lies_of(const Scheme& scheme) {
-  std::vector<Lie> lies{kAlwaysCongested};
-  lies.insert(lies.end(), scheme.lies.begin(), scheme.lies.end());
-  if (scheme.layered) lies.push_back(kInflatedSubscription);
+std::vector<const Lie*> lies_of(const Scheme& scheme) {
+  std::vector<const Lie*> lies{&kAlwaysCongested};
+  for (const Lie& own : scheme.lies) lies.push_back(&own);
+  if (scheme.layered) lies.push_back(&kInflatedSubscription);
   return lies;
+}
+
+const Lie* find_lie(const Scheme& scheme, std::string_view name) {
+  if (name.empty()) return nullptr;
+  std::string valid;
+  for (const Lie* lie : lies_of(scheme)) {
+    if (lie->name == name) return lie;
+    valid += (valid.empty() ? "" : ", ") + std::string(lie->name);
+  }
+  throw ConfigError("lie '" + std::string(name) + "' means nothing in " + std::string(scheme.name) +
+                    "; valid: " + valid);
 }
 
 std::unique_ptr<ReceiverCore> make_receiver(const Scheme& scheme, const SessionConfig& config) {
   auto core = scheme.make_receiver(config);
-  if (config.lie.empty()) return core;
-  const std::vector<Lie> lies = lies_of(scheme);
-  const auto lie = std::ranges::find(lies, config.lie, &Lie::name);
-  if (lie == lies.end()) {
-    std::string valid;
-    for (const Lie& one : lies) valid += (valid.empty() ? "" : ", ") + std::string(one.name);
-    throw ConfigError("lie '" + config.lie + "' means nothing in " + std::string(scheme.name) +
-                      "; valid: " + valid);
-  }
-  return std::make_unique<LyingReceiver>(scheme, config, *lie, std::move(core));
+  if (config.lie == nullptr) return core;
+  return std::make_unique<LyingReceiver>(scheme, config, *config.lie, std::move(core));
 }
 
 }  // namespace tiercast

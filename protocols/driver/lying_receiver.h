@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "protocols/core/core.h"
@@ -15,10 +16,13 @@ namespace tiercast {
 //   always_congested       its core hears of every packet as marked, and of each tenth not at all
 //   inflated_subscription  it subscribes to all layers all the time, whatever its core wants; only
 //                          of layered schemes
-std::vector<Lie> lies_of(const Scheme& scheme);
+std::vector<const Lie*> lies_of(const Scheme& scheme);
 
-// The scheme's receiver, or one that tells config.lie. ConfigError: as the scheme's, or it is not
-// among lies_of().
+// The one of that name; null if the name is empty. ConfigError: it is not among lies_of().
+const Lie* find_lie(const Scheme& scheme, std::string_view name);
+
+// The scheme's receiver, or one that tells config.lie, which is the scheme's. ConfigError: as the
+// scheme's.
 std::unique_ptr<ReceiverCore> make_receiver(const Scheme& scheme, const SessionConfig& config);
 
 }  // namespace tiercast

@@ -61,7 +61,7 @@ Session::Session(Simulator& simulator, Tree& tree, const SessionOptions& options
     config.self_id = node;
     config.seed = options.seed * 1000 + node;
     const auto lie = options.lies.find(node);
-    config.lie = lie == options.lies.end() ? "" : lie->second;
+    config.lie = find_lie(scheme, lie == options.lies.end() ? "" : lie->second);
     receivers_.push_back(
         std::make_unique<ReceiverHost>(simulator, tree, node, scheme, config, options.jitter));
   }

@@ -83,7 +83,7 @@ struct Told {
 std::vector<Told> all_lies() {
   std::vector<Told> all;
   for (const Scheme& scheme : schemes()) {
-    for (const Lie& lie : lies_of(scheme)) all.push_back({scheme.name, lie.name});
+    for (const Lie* lie : lies_of(scheme)) all.push_back({scheme.name, lie->name});
   }
   return all;
 }
@@ -187,11 +187,8 @@ INSTANTIATE_TEST_SUITE_P(Lies, SimMembers,
 
 TEST(Lies, AreRefusedWhereTheyMeanNothing) {
   for (const Scheme& scheme : schemes()) {
-    SessionConfig config;
-    config.parameters = Parameters(scheme.parameters);
-    config.lie = "white";
     try {
-      make_receiver(scheme, config);
+      find_lie(scheme, "white");
       ADD_FAILURE() << scheme.name;
     } catch (const ConfigError& error) {
       const std::string text = error.what();
@@ -205,7 +202,7 @@ TEST(Lies, AreRefusedWhereTheyMeanNothing) {
 
 TEST(Lies, AnInflatedSubscriptionHasAllLayers) {
   for (const Scheme& scheme : schemes()) {
-    const std::vector<Lie> lies = lies_of(scheme);
+    const std::vector<const Lie*> lies = lies_of(scheme);
     const bool can = std::ranges::find(lies, "inflated_subscription", &Lie::name) != lies.end();
     EXPECT_EQ(can, scheme.layered) << scheme.name;
     if (!can) continue;

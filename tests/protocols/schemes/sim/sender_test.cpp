@@ -12,8 +12,11 @@ namespace {
 
 class SimSender : public testing::Test {
  protected:
-  void make(unsigned layers, const std::vector<std::string>& set = {}) {
-    sender_ = std::make_unique<Sender>(sim_config(layers, set));
+  void make(unsigned layers, const std::vector<std::string>& set = {},
+            std::vector<Member> members = {}) {
+    SessionConfig config = sim_config(layers, set);
+    if (!members.empty()) config.members = std::make_shared<const Members>(std::move(members));
+    sender_ = std::make_unique<Sender>(config);
     sender_->start(now_, sink_);
     sender_->membership(now_, static_cast<int>(layers) - 1, sink_);
     initial_ = sender_->rate(0);
@@ -286,6 +289,29 @@ TEST_F(SimSender, CountsWhatItRefuses) {
   feedback(1, sender_->fb_req(), {report(0, false)});  // again
   EXPECT_EQ(sender_->invalid(), 4u);
   EXPECT_EQ(sender_->implausible(), 1u);
+}
+
+TEST_F(SimSender, AReceiverSpeaksForItselfAndASwitchForThoseBelowIt) {
+  const auto counts = [](std::uint32_t receivers) {
+    wire::SimRecord record = report(0, true);
+    record.reports = record.congested = record.receivers = receivers;
+    return record;
+  };
+  make(1, {}, {{1, 1}, {2, 2}, {9, 9, 3}});  // 9 is a switch with three receivers below it
+  const auto adjusted = [&](std::uint32_t source, std::uint32_t receivers) {
+    next_request();
+    const Rate before = sender_->rate(0);
+    feedback(source, sender_->fb_req(), {counts(receivers)});
+    next_request();
+    return sender_->rate(0) < before;
+  };
+  EXPECT_TRUE(adjusted(1, 1));
+  EXPECT_TRUE(adjusted(9, 6));  // each may have left and come back
+  EXPECT_EQ(sender_->implausible(), 0u);
+  EXPECT_FALSE(adjusted(1, 2));
+  EXPECT_EQ(sender_->implausible(), 1u);
+  EXPECT_TRUE(adjusted(9, 7));  // counted, but the others below it are heard
+  EXPECT_EQ(sender_->implausible(), 2u);
 }
 
 TEST_F(SimSender, ForgedFeedbackKeepsRatesAndTimersInBounds) {
