@@ -7,8 +7,9 @@ import time
 
 import pytest
 
+from ..namespaces import command_in
 from ..patience import PATIENCE_S
-from .chain import SWITCHES, running_network
+from .chain import ROOT, SWITCHES, running_network
 from .processes import Traffic, config_of, controllers, held, unnumbered
 
 # Hosts answer within a second. On a busy machine they may not, so nobody is forgotten soon, except
@@ -21,6 +22,7 @@ QUERIER = {
 }
 FORGETFUL = QUERIER | {"startup_interval_s": 5}
 NO_MENDING = {"mend_s": 0}
+HOST = ROOT / "build/hosts/tiercast-host"
 
 
 @pytest.fixture
@@ -228,3 +230,37 @@ async def test_reading_back_disturbs_nothing(network, traffic, tmp_path) -> None
         assert controller.of("switch") == []
         await traffic.end()
     assert traffic.missing("h1", 0, since) == [] and traffic.twice() == {}
+
+
+async def test_a_receiver_that_waits_attaches_to_the_next_controller(
+    network, traffic, tmp_path, socket_directory
+) -> None:
+    """tiercast-host goes on with what it has joined, and reports to whoever comes."""
+    lab = f"unix:{socket_directory}/lab.sock"
+    config = config_of(network.topology, querier=QUERIER, lab=lab)
+    async with controllers(config, tmp_path) as start:
+        first = await start()
+        await first.says("ready")
+        host = await asyncio.create_subprocess_exec(
+            *command_in(
+                network.namespace("h1"), HOST, "recv", "--scheme", "sim", "--session", "1",
+                "--layers", "5", "--id", "1", "--name", "h1", "--interface", "eth0",
+                "--source", "10.0.0.2", "--lab", lab, "--lab-patience", "600s",
+            )
+        )  # fmt: skip
+        try:
+            await first.says("agent", state="attached")
+            await first.says("igmp", action="join", rank=0)
+            await first.says("received")
+            await first.kill()
+            second = await start()
+            await second.says("agent", state="attached", name="h1")
+            await second.says("received", 3)
+            assert not second.of("igmp")  # it has been a member all the time
+            assert host.returncode is None
+            assert await second.end() == 0
+            assert await asyncio.wait_for(host.wait(), PATIENCE_S) == 0
+        finally:
+            if host.returncode is None:
+                host.kill()
+                await host.wait()
