@@ -6,8 +6,9 @@ import asyncio
 import time
 
 import pytest
+from tiercast_lab.run.mininet.commands import veth_eal
 
-from ..namespaces import command_in
+from ..namespaces import command_in, ip
 from ..patience import PATIENCE_S
 from .chain import ROOT, SWITCHES, running_network
 from .processes import Traffic, config_of, controllers, held, unnumbered
@@ -23,6 +24,7 @@ QUERIER = {
 FORGETFUL = QUERIER | {"startup_interval_s": 5}
 NO_MENDING = {"mend_s": 0}
 HOST = ROOT / "build/hosts/tiercast-host"
+SENDER = ROOT / "build/dataplane/sender/tiercast-send"
 
 
 @pytest.fixture
@@ -232,35 +234,55 @@ async def test_reading_back_disturbs_nothing(network, traffic, tmp_path) -> None
     assert traffic.missing("h1", 0, since) == [] and traffic.twice() == {}
 
 
-async def test_a_receiver_that_waits_attaches_to_the_next_controller(
-    network, traffic, tmp_path, socket_directory
+async def test_a_session_goes_on_over_the_death_of_its_controller(
+    network, tmp_path, socket_directory
 ) -> None:
-    """tiercast-host goes on with what it has joined, and reports to whoever comes."""
+    """tiercast-send and tiercast-host go on with what they do, and attach to whoever comes."""
     lab = f"unix:{socket_directory}/lab.sock"
-    config = config_of(network.topology, querier=QUERIER, lab=lab)
+    session = {"number": 1, "layers": 3, "source": "h0", "scheme": "rlm"}
+    config = config_of(network.topology, querier=QUERIER, lab=lab, sessions=[session])
+    common = ["--scheme", "rlm", "--session", "1", "--layers", "3", "--lab", lab]
+    common += ["--lab-patience", "600s", "--set", "rlm.base_rate=200kbit/s"]
+    ip("-n", network.namespace("h0"), "address", "flush", "dev", "eth0")  # it is the sender's
+    commands = {
+        "h0": [
+            *(SENDER, *veth_eal("eth0"), "--", *common, "--name", "h0", "--id", "0"),
+            *("--address", "10.0.0.2", "--mac", "02:00:00:00:00:00"),
+            *("--gateway-mac", "02:00:00:01:00:ff"),
+        ],
+        **{
+            f"h{i}": [
+                *(HOST, "recv", *common, "--name", f"h{i}", "--id", f"{i}"),
+                *("--interface", "eth0", "--source", "10.0.0.2"),
+            ]
+            for i in (1, 2)
+        },
+    }
+    agents = []
     async with controllers(config, tmp_path) as start:
         first = await start()
         await first.says("ready")
-        host = await asyncio.create_subprocess_exec(
-            *command_in(
-                network.namespace("h1"), HOST, "recv", "--scheme", "sim", "--session", "1",
-                "--layers", "5", "--id", "1", "--name", "h1", "--interface", "eth0",
-                "--source", "10.0.0.2", "--lab", lab, "--lab-patience", "600s",
-            )
-        )  # fmt: skip
         try:
-            await first.says("agent", state="attached")
-            await first.says("igmp", action="join", rank=0)
-            await first.says("received")
+            for name, command in commands.items():
+                inside = command_in(network.namespace(name), *command)
+                agents.append(await asyncio.create_subprocess_exec(*inside))
+            for name in ("h1", "h2"):
+                await first.says("received", 10, agent=name)
+            before = first.of("received", agent="h1")[-1]
             await first.kill()
             second = await start()
-            await second.says("agent", state="attached", name="h1")
-            await second.says("received", 3)
-            assert not second.of("igmp")  # it has been a member all the time
-            assert host.returncode is None
+            for name in commands:
+                await second.says("agent", state="attached", name=name)
+            for name in ("h1", "h2"):
+                after = await second.says("received", 20, agent=name)
+                assert after["packets"] > before["packets"] > 0, name
+                assert after["lost"] == 0, name
+            assert [one.returncode for one in agents] == [None] * 3
             assert await second.end() == 0
-            assert await asyncio.wait_for(host.wait(), PATIENCE_S) == 0
+            for one in agents:
+                assert await asyncio.wait_for(one.wait(), PATIENCE_S) == 0
         finally:
-            if host.returncode is None:
-                host.kill()
-                await host.wait()
+            for one in agents:
+                if one.returncode is None:
+                    one.kill()
+                    await one.wait()
