@@ -143,6 +143,27 @@ async def test_a_standby_takes_over_without_a_lost_packet(
     assert traffic.twice() == {}
 
 
+async def test_of_several_standbys_one_serves(network, traffic, tmp_path) -> None:
+    """On a network without a controller, and again whenever the one that served dies."""
+    async with controllers(config_of(network.topology, querier=QUERIER), tmp_path) as start:
+        alive = [await start("--standby") for _ in range(3)]
+        while alive:
+
+            def roles() -> list[str]:
+                said = [one.of("role") for one in alive]
+                return sorted(its[-1]["state"] if its else "" for its in said)
+
+            async with asyncio.timeout(PATIENCE_S):
+                while roles() != ["primary", *["standby"] * (len(alive) - 1)]:
+                    await asyncio.sleep(0.05)
+            rank = 3 - len(alive)
+            traffic.join("h1", rank)
+            await traffic.more("h1", rank)
+            (primary,) = (one for one in alive if one.of("role")[-1]["state"] == "primary")
+            alive.remove(primary)
+            await primary.kill()
+
+
 @pytest.mark.parametrize("victim", ["s0", "s2", "s3"])
 async def test_a_switch_that_is_killed_and_started_again_gets_everything_again(
     network, traffic, program, tmp_path, victim
