@@ -12,6 +12,8 @@
 namespace tiercast::agent {
 namespace {
 
+constexpr Duration kAttempt = Duration::milliseconds(100);
+
 std::chrono::nanoseconds chrono(Duration duration) {
   return std::chrono::nanoseconds(duration.ns());
 }
@@ -25,6 +27,10 @@ std::shared_ptr<grpc::Channel> make_channel(const std::string& address,
   keep_grpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A lab that returns is tried at once, not after a minute.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
   try {
     const auto credentials = control::lab_credentials("--lab", address, access, arguments);
     return grpc::CreateCustomChannel(address, credentials, arguments);
@@ -42,9 +48,10 @@ std::string describe(const grpc::Status& status) {
 }  // namespace
 
 LabClient::LabClient(const std::string& address, const v1::Hello& hello,
-                     const control::Access& access)
+                     const control::Access& access, Duration patience)
     : address_(address),
       hello_(hello),
+      patience_(patience),
       wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       channel_(make_channel(address, access)),
       stub_(v1::Lab::NewStub(channel_)) {
@@ -89,11 +96,10 @@ std::uint64_t LabClient::dropped_records() const {
   return dropped_;
 }
 
-bool LabClient::connect() {
+bool LabClient::connect(Duration patience) {
   // Counts attempts instead of measuring time: while a process is stopped or has no CPU, it does
   // not try.
-  constexpr Duration kAttempt = Duration::milliseconds(100);
-  for (Duration tried = Duration::zero(); tried < kConnectTimeout; tried = tried + kAttempt) {
+  for (Duration tried = Duration::zero(); tried < patience; tried = tried + kAttempt) {
     if (channel_->WaitForConnected(std::chrono::system_clock::now() + chrono(kAttempt))) {
       return true;
     }
@@ -104,54 +110,70 @@ bool LabClient::connect() {
 }
 
 void LabClient::read_loop() {
-  std::string reason;
-  if (connect()) {
-    stream_ = stub_->Attach(&context_);
-    writer_ = std::thread([this] { write_loop(); });
-    v1::ToAgent message;
-    bool stopped = false;
-    while (stream_->Read(&message)) {
-      switch (message.message_case()) {
-        case v1::ToAgent::kWelcome: push(LabWelcome{message.welcome()}); break;
-        case v1::ToAgent::kStart:
-          push(LabStart{Time::nanoseconds(message.start().time_ns())});
-          break;
-        case v1::ToAgent::kLeave:
-          push(LabLeave{Time::nanoseconds(message.leave().time_ns())});
-          break;
-        case v1::ToAgent::kStop:
-          stopped = true;
-          push(LabStop{});
-          break;
-        case v1::ToAgent::kMembership:
-          push(LabMembership{message.membership().session(), message.membership().top_rank()});
-          break;
-        case v1::ToAgent::kObject: {
-          LabObject object{};
-          const std::string& said = message.object().sha256();
-          if (said.size() != object.sha256.size()) break;  // from a later version of the protocol
-          std::memcpy(object.sha256.data(), said.data(), said.size());
-          push(object);
-          break;
-        }
-        case v1::ToAgent::MESSAGE_NOT_SET: break;  // from a later version of the protocol
-      }
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      over_ = true;
-      changed_.notify_all();
-    }
-    writer_.join();
-    const grpc::Status status = stream_->Finish();
-    if (!stopped) reason = describe(status);
-  } else {
-    reason = fmt::format("nobody answers there within {}", format_duration(kConnectTimeout));
+  bool stopped = false;
+  std::string reason =
+      fmt::format("nobody answers there within {}", format_duration(kConnectTimeout));
+  Duration left = kConnectTimeout;
+  while (connect(left)) {
+    const grpc::Status status = attend(stopped);
+    if (stopped) break;
+    reason = describe(status);
+    std::unique_lock lock(mutex_);
+    // A lab that dies leaves its streams UNAVAILABLE. One that lives may still have the stream that
+    // broke, and with it the agent's name.
+    const bool attached_before = status.error_code() == grpc::ALREADY_EXISTS && left <= patience_;
+    const bool may_return = status.error_code() == grpc::UNAVAILABLE || attached_before;
+    if (patience_ <= Duration::zero() || !may_return || finishing_) break;
+    left = attached_before ? left - kAttempt : patience_;
+    if (attached_before) changed_.wait_for(lock, chrono(kAttempt), [this] { return finishing_; });
+  }
+  {
     const std::lock_guard lock(mutex_);
     over_ = true;
     changed_.notify_all();
   }
-  if (!reason.empty()) push(LabLost{fmt::format("{}: {}", address_, reason)});
+  if (!stopped) push(LabLost{fmt::format("{}: {}", address_, reason)});
+}
+
+grpc::Status LabClient::attend(bool& stopped) {
+  {
+    const std::lock_guard lock(mutex_);
+    context_ = std::make_unique<grpc::ClientContext>();
+    ended_ = false;
+  }
+  stream_ = stub_->Attach(context_.get());
+  std::thread writer([this] { write_loop(); });
+  v1::ToAgent message;
+  while (stream_->Read(&message)) {
+    switch (message.message_case()) {
+      case v1::ToAgent::kWelcome: push(LabWelcome{message.welcome()}); break;
+      case v1::ToAgent::kStart: push(LabStart{Time::nanoseconds(message.start().time_ns())}); break;
+      case v1::ToAgent::kLeave: push(LabLeave{Time::nanoseconds(message.leave().time_ns())}); break;
+      case v1::ToAgent::kStop:
+        stopped = true;
+        push(LabStop{});
+        break;
+      case v1::ToAgent::kMembership:
+        push(LabMembership{message.membership().session(), message.membership().top_rank()});
+        break;
+      case v1::ToAgent::kObject: {
+        LabObject object{};
+        const std::string& said = message.object().sha256();
+        if (said.size() != object.sha256.size()) break;  // from a later version of the protocol
+        std::memcpy(object.sha256.data(), said.data(), said.size());
+        push(object);
+        break;
+      }
+      case v1::ToAgent::MESSAGE_NOT_SET: break;  // from a later version of the protocol
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+  writer.join();
+  return stream_->Finish();
 }
 
 void LabClient::write_loop() {
@@ -159,13 +181,13 @@ void LabClient::write_loop() {
   *message.mutable_hello() = hello_;
   bool writable = stream_->Write(message);
   std::unique_lock lock(mutex_);
-  while (writable && !over_) {
+  while (writable && !ended_) {
     if (!outgoing_.empty()) {
-      *message.mutable_records() = std::move(outgoing_.front());
-      outgoing_.pop_front();
+      *message.mutable_records() = outgoing_.front();
       lock.unlock();
       writable = stream_->Write(message);
       lock.lock();
+      if (writable) outgoing_.pop_front();  // else the next lab gets it
     } else if (finishing_) {
       lock.unlock();
       stream_->WritesDone();
@@ -183,7 +205,7 @@ void LabClient::finish() {
     finishing_ = true;
     changed_.notify_all();
     if (!changed_.wait_for(lock, chrono(kFinishTimeout), [this] { return over_; })) {
-      context_.TryCancel();
+      if (context_) context_->TryCancel();
     }
   }
   reader_.join();

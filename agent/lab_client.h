@@ -42,7 +42,8 @@ struct LabMembership {
   std::uint32_t session;
   int top_rank;  // -1: nobody subscribes
 };
-// The stream ended without a Stop from the lab. Always the last event.
+// The stream ended without a Stop from the lab, and the lab has not returned. Always the last
+// event.
 struct LabLost {
   std::string reason;
 };
@@ -55,9 +56,11 @@ class LabClient {
   static constexpr Duration kFinishTimeout = Duration::milliseconds(2'000);
   static constexpr std::size_t kMaxQueuedBatches = 300;  // one minute at 5 Hz
 
-  // `address`: "unix:/path" or "host:port". Connects in the background. ConfigError: `access` does
-  // not do for the address.
-  LabClient(const std::string& address, const v1::Hello& hello, const control::Access& access = {});
+  // `address`: "unix:/path" or "host:port". Connects in the background. A lab that has died may
+  // return within `patience`; it then gets the same Hello, and what it had not taken. ConfigError:
+  // `access` does not do for the address.
+  LabClient(const std::string& address, const v1::Hello& hello, const control::Access& access = {},
+            Duration patience = Duration::zero());
   ~LabClient();
   LabClient(const LabClient&) = delete;
   LabClient& operator=(const LabClient&) = delete;
@@ -78,15 +81,18 @@ class LabClient {
 
   void read_loop();
   void write_loop();
-  bool connect();
+  // Attaches once `patience` has not passed. Returns whether somebody answers.
+  bool connect(Duration patience);
+  // Reads one stream to its end. Sets `stopped` after a Stop.
+  grpc::Status attend(bool& stopped);
   void push(LabEvent event);
 
   const std::string address_;
   const v1::Hello hello_;
+  const Duration patience_;
   UniqueFd wakeup_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Lab::Stub> stub_;
-  grpc::ClientContext context_;
   std::unique_ptr<Stream> stream_;  // set by the reader before the writer starts
 
   mutable std::mutex mutex_;  // guards the members below
@@ -94,11 +100,12 @@ class LabClient {
   std::deque<LabEvent> events_;
   std::deque<v1::Records> outgoing_;
   std::uint64_t dropped_ = 0;
+  std::unique_ptr<grpc::ClientContext> context_;  // of the last stream
   bool finishing_ = false;
-  bool over_ = false;  // the reader has seen the stream end
+  bool ended_ = false;  // the reader has seen the stream end
+  bool over_ = false;   // it will open no other one
 
   std::thread reader_;
-  std::thread writer_;  // started by the reader when the stream is open
 };
 
 }  // namespace tiercast::agent

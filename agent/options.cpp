@@ -10,6 +10,17 @@
 #include "protocols/wire/wire.h"
 
 namespace tiercast::agent {
+namespace {
+
+Duration time_of(const char* option, const std::string& text) {
+  try {
+    return parse_duration(text);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+}  // namespace
 
 void AgentOptions::add_to(CLI::App& app) {
   app.add_option("--scheme", scheme, "congestion control scheme")->capture_default_str();
@@ -31,6 +42,11 @@ void AgentOptions::add_to(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--name", name, "this agent's name in the run")->capture_default_str();
   app.add_option("--lab", lab, "the lab to attach to: unix:/path or host:port; none: stand-alone");
+  app.add_option(
+         "--lab-patience", lab_patience_text,
+         "go on without a lab that has died, and attach to the one that returns within this "
+         "time, such as 60s")
+      ->type_name("TIME");
   app.add_option("--tls", access.tls, control::kTlsHelp)
       ->check(CLI::ExistingDirectory)
       ->type_name("FOLDER");
@@ -65,13 +81,8 @@ const Scheme& AgentOptions::check() {
       throw ConfigError(fmt::format("--set: {}", error.what()));
     }
   }
-  if (!duration_text.empty()) {
-    try {
-      duration = parse_duration(duration_text);
-    } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format("--duration: {}", error.what()));
-    }
-  }
+  if (!duration_text.empty()) duration = time_of("--duration", duration_text);
+  if (!lab_patience_text.empty()) lab_patience = time_of("--lab-patience", lab_patience_text);
   return *found;
 }
 

@@ -18,17 +18,19 @@ namespace tiercast::agent {
 
 struct AgentOptions {
   std::string scheme = "sim";
-  SessionConfig session;   // complete after check()
-  std::string name;        // unique within a run
-  std::string lab;         // address, or "": stand-alone
-  control::Access access;  // at addresses on TCP
-  std::string trace;       // a file; "-": standard output; "": none
+  SessionConfig session;                     // complete after check()
+  std::string name;                          // unique within a run
+  std::string lab;                           // address, or "": stand-alone
+  Duration lab_patience = Duration::zero();  // for which a lab that has died may be away
+  control::Access access;                    // at addresses on TCP
+  std::string trace;                         // a file; "-": standard output; "": none
   Duration duration = Duration::infinite();
   std::optional<Digest> object;  // of the object that is transferred, where it is known
   int realtime = 0;  // SCHED_FIFO priority of the main thread, 1 .. 99; 0: ordinary scheduling
 
   std::vector<std::string> assignments;  // values of --set
   std::string duration_text;             // value of --duration
+  std::string lab_patience_text;         // value of --lab-patience
 
   // Adds the options to `app`, which must not outlive this object.
   void add_to(CLI::App& app);

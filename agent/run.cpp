@@ -46,7 +46,8 @@ class Runner {
         activity_.membership(monotonic_now(), static_cast<int>(options_.session.layers) - 1);
       }
     } else {
-      lab_.emplace(options_.lab, make_hello(options_, role_), options_.access);
+      lab_.emplace(options_.lab, make_hello(options_, role_), options_.access,
+                   options_.lab_patience);
       loop_.watch(lab_->descriptor(), [this] { take_lab_events(); });
     }
     while (!ending_) {
@@ -142,7 +143,15 @@ class Runner {
     }
   }
 
-  void handle(const LabWelcome& welcome) { activity_.welcome(welcome.said); }
+  void handle(const LabWelcome& welcome) {
+    const std::string keys = welcome.said.keys().SerializeAsString();
+    if (!begun_) {
+      keys_ = keys;
+      activity_.welcome(welcome.said);
+    } else if (keys != keys_) {
+      handle(LabLost{options_.lab + ": the lab that returned has other keys"});
+    }
+  }
   void handle(const LabObject& object) { activity_.object(object.sha256); }
   void handle(const LabStart& said) {
     if (present_) return;
@@ -183,6 +192,7 @@ class Runner {
   bool ending_ = false;
   int status_ = 0;
   int top_rank_ = -1;  // as last told by the lab
+  std::string keys_;   // with which the session runs, as the lab said them
   Time end_ = Time::never();
   Time next_report_ = Time::never();
   TurnWatch turns_;

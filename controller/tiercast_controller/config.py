@@ -46,6 +46,7 @@ EXAMPLE = """\
 program: {json: p4src/compiled/tiercast.json, p4info: p4src/compiled/tiercast.p4info.txtpb}
 lab: unix:/run/tiercast/lab.sock        # agents attach here; may be left out
 querier: {interval_s: 125, max_response_s: 10, version: 3}   # may be left out: no queries
+# leave_latency_s: 1                    # without a querier: from a leave until the tree is pruned
 mend_s: 60                              # how often switches are read back; 0: never
 switches:
   - {name: s0, device_id: 1, grpc: "unix:/run/tiercast/s0.sock", mac: "02:00:00:01:00:00",

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <atomic>
+
 #include "tests/agent/lab.h"
 
 namespace tiercast::agent {
@@ -97,6 +99,47 @@ TEST(AgentLabClient, AStreamThatEndsWithoutStopIsLost) {
   const auto event = next_event(client);
   ASSERT_TRUE(event && std::holds_alternative<LabLost>(*event));
   EXPECT_THAT(std::get<LabLost>(*event).reason, HasSubstr("without Stop"));
+}
+
+TEST(AgentLabClient, ALabThatReturnsGetsHelloAgainAndWhatWasReportedMeanwhile) {
+  std::vector<v1::FromAgent> heard;
+  std::atomic<int> streams = 0;
+  TestLab lab([&](TestLab::Stream& stream) {
+    v1::FromAgent message;
+    stream.Read(&message);
+    heard.push_back(message);
+    if (++streams == 1) return grpc::Status(grpc::UNAVAILABLE, "it dies");
+    // The name is still taken when it returns, until the broken stream is noticed.
+    if (streams == 2) return grpc::Status(grpc::ALREADY_EXISTS, "an agent of this name");
+    stream.Write(TestLab::welcome());
+    stream.Read(&message);
+    heard.push_back(message);
+    stream.Write(TestLab::stop());
+    while (stream.Read(&message)) {
+    }
+    return grpc::Status::OK;
+  });
+  LabClient client(lab.address(), hello(), {}, Duration::milliseconds(60'000));
+  EXPECT_TRUE(std::holds_alternative<LabWelcome>(next_event(client).value()));
+  client.send(records(1));
+  EXPECT_TRUE(std::holds_alternative<LabStop>(next_event(client).value()));
+  client.finish();
+  ASSERT_EQ(heard.size(), 4u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(heard[i].hello().name(), "h15");
+  EXPECT_EQ(heard[3].records().records(0).fields(0).value(), 1);
+}
+
+TEST(AgentLabClient, ALabThatRefusesIsNotAskedAgain) {
+  std::atomic<int> streams = 0;
+  TestLab lab([&](TestLab::Stream& stream) {
+    v1::FromAgent message;
+    stream.Read(&message);
+    ++streams;
+    return grpc::Status(grpc::INVALID_ARGUMENT, "not an agent");
+  });
+  LabClient client(lab.address(), hello(), {}, Duration::milliseconds(60'000));
+  EXPECT_TRUE(std::holds_alternative<LabLost>(next_event(client).value()));
+  EXPECT_EQ(streams, 1);
 }
 
 TEST(AgentLabClient, FinishDoesNotWaitForALabThatIsNotThere) {

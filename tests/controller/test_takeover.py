@@ -6,9 +6,11 @@ import asyncio
 import time
 
 import pytest
+from tiercast_lab.run.mininet.commands import veth_eal
 
+from ..namespaces import command_in, ip
 from ..patience import PATIENCE_S
-from .chain import SWITCHES, running_network
+from .chain import ROOT, SWITCHES, running_network
 from .processes import Traffic, config_of, controllers, held, unnumbered
 
 # Hosts answer within a second. On a busy machine they may not, so nobody is forgotten soon, except
@@ -21,6 +23,8 @@ QUERIER = {
 }
 FORGETFUL = QUERIER | {"startup_interval_s": 5}
 NO_MENDING = {"mend_s": 0}
+HOST = ROOT / "build/hosts/tiercast-host"
+SENDER = ROOT / "build/dataplane/sender/tiercast-send"
 
 
 @pytest.fixture
@@ -139,6 +143,27 @@ async def test_a_standby_takes_over_without_a_lost_packet(
     assert traffic.twice() == {}
 
 
+async def test_of_several_standbys_one_serves(network, traffic, tmp_path) -> None:
+    """On a network without a controller, and again whenever the one that served dies."""
+    async with controllers(config_of(network.topology, querier=QUERIER), tmp_path) as start:
+        alive = [await start("--standby") for _ in range(3)]
+        while alive:
+
+            def roles() -> list[str]:
+                said = [one.of("role") for one in alive]
+                return sorted(its[-1]["state"] if its else "" for its in said)
+
+            async with asyncio.timeout(PATIENCE_S):
+                while roles() != ["primary", *["standby"] * (len(alive) - 1)]:
+                    await asyncio.sleep(0.05)
+            rank = 3 - len(alive)
+            traffic.join("h1", rank)
+            await traffic.more("h1", rank)
+            (primary,) = (one for one in alive if one.of("role")[-1]["state"] == "primary")
+            alive.remove(primary)
+            await primary.kill()
+
+
 @pytest.mark.parametrize("victim", ["s0", "s2", "s3"])
 async def test_a_switch_that_is_killed_and_started_again_gets_everything_again(
     network, traffic, program, tmp_path, victim
@@ -228,3 +253,57 @@ async def test_reading_back_disturbs_nothing(network, traffic, tmp_path) -> None
         assert controller.of("switch") == []
         await traffic.end()
     assert traffic.missing("h1", 0, since) == [] and traffic.twice() == {}
+
+
+async def test_a_session_goes_on_over_the_death_of_its_controller(
+    network, tmp_path, socket_directory
+) -> None:
+    """tiercast-send and tiercast-host go on with what they do, and attach to whoever comes."""
+    lab = f"unix:{socket_directory}/lab.sock"
+    session = {"number": 1, "layers": 3, "source": "h0", "scheme": "rlm"}
+    config = config_of(network.topology, querier=QUERIER, lab=lab, sessions=[session])
+    common = ["--scheme", "rlm", "--session", "1", "--layers", "3", "--lab", lab]
+    common += ["--lab-patience", "600s", "--set", "rlm.base_rate=200kbit/s"]
+    ip("-n", network.namespace("h0"), "address", "flush", "dev", "eth0")  # it is the sender's
+    commands = {
+        "h0": [
+            *(SENDER, *veth_eal("eth0"), "--", *common, "--name", "h0", "--id", "0"),
+            *("--address", "10.0.0.2", "--mac", "02:00:00:00:00:00"),
+            *("--gateway-mac", "02:00:00:01:00:ff"),
+        ],
+        **{
+            f"h{i}": [
+                *(HOST, "recv", *common, "--name", f"h{i}", "--id", f"{i}"),
+                *("--interface", "eth0", "--source", "10.0.0.2"),
+            ]
+            for i in (1, 2)
+        },
+    }
+    agents = []
+    async with controllers(config, tmp_path) as start:
+        first = await start()
+        await first.says("ready")
+        try:
+            for name, command in commands.items():
+                inside = command_in(network.namespace(name), *command)
+                agents.append(await asyncio.create_subprocess_exec(*inside))
+            for name in ("h1", "h2"):
+                await first.says("received", 10, agent=name)
+            before = first.of("received", agent="h1")[-1]
+            await first.kill()
+            second = await start()
+            for name in commands:
+                await second.says("agent", state="attached", name=name)
+            for name in ("h1", "h2"):
+                after = await second.says("received", 20, agent=name)
+                assert after["packets"] > before["packets"] > 0, name
+                assert after["lost"] == 0, name
+            assert [one.returncode for one in agents] == [None] * 3
+            assert await second.end() == 0
+            for one in agents:
+                assert await asyncio.wait_for(one.wait(), PATIENCE_S) == 0
+        finally:
+            for one in agents:
+                if one.returncode is None:
+                    one.kill()
+                    await one.wait()

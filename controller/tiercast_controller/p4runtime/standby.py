@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import time
 from collections.abc import Iterable
 
@@ -51,7 +52,8 @@ class Standby:
         while True:
             try:
                 await stream.watch()
-                self._note(stream, GRACE_S)
+                # By chance, so that of several that are started together one is first.
+                self._note(stream, GRACE_S * random.uniform(1, 2))
                 while not stream.lost.done():
                     stream.changed.clear()
                     await stream.changed.wait()

@@ -34,8 +34,9 @@ log = logging.getLogger(__name__)
 
 PACKET_IN_QUEUE = 4096  # packets; any more are dropped and counted
 _GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
-# Several that wait for the same primary's end must not ask with the same id, which is refused.
-_ABOVE = 1 << 16
+# How far above the highest election id this process asks. Several that wait for the same primary's
+# end must not ask with the same id, which is refused; the same one must win at every switch.
+_ABOVE = random.randrange(1, 1 << 16)
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class ControlStream:
                 raise self._not_primary()
             # Nobody is, but one with a higher id was: we waited for its end, or the clock of ours
             # was set back.
-            self._election_id = self._highest + random.randrange(1, _ABOVE)
+            self._election_id = self._highest + _ABOVE
 
     async def _ask(self, election_id: int | None) -> None:
         assert self._call is not None
