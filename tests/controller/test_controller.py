@@ -534,10 +534,9 @@ async def test_a_standby_waits_for_the_primarys_end(start, igmp, tree_of, progra
         await run.controller.stop()
         await asyncio.wait_for(standing_by, PATIENCE_S)
         await second.start()
-        assert [(e.kind, e.fields["state"]) for e in events] == [
-            ("role", "standby"),
-            ("role", "primary"),
-        ]
+        # Whether it was there when the switch went away is chance.
+        roles = [e.fields["state"] for e in events if e.kind == "role"]
+        assert roles == ["standby", "primary"]
         assert [(m.rank, m.switch, m.port) for m in second.members()] == [(0, "s1", 2)]
         groups = [key for key in before["s0"] if key.startswith(b"group")]
         for name, server in run.servers.items():
