@@ -25,7 +25,7 @@ from tiercast_controller.base import bounded_yaml
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_controller.base.strict import Strict
-from tiercast_controller.base.tls import Access, KeyRole, Tls
+from tiercast_controller.base.tls import Access, KeyRole, Tls, is_local
 from tiercast_controller.controller import Controller, Event
 from tiercast_controller.multicast.querier import Querier
 from tiercast_controller.network.marking import AnyMarking, Marking, PortPolicy
@@ -177,7 +177,7 @@ class GroupPart(_Part):
 def _tls(switch: SwitchPart, keys: Path | None) -> Tls | None:
     if isinstance(switch.tls, TlsPart):
         return Tls(**switch.tls.model_dump())
-    folder = switch.tls or (None if switch.grpc.startswith("unix:") else keys)
+    folder = switch.tls or (None if is_local(switch.grpc) else keys)
     return None if folder is None else Tls.of_folder(folder, KeyRole.CONTROLLER, KeyRole.AGENT)
 
 

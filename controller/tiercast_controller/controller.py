@@ -33,7 +33,7 @@ from tiercast_controller.base.errors import (
     SwitchError,
     UnreachableError,
 )
-from tiercast_controller.base.tls import Access
+from tiercast_controller.base.tls import Access, is_local
 from tiercast_controller.multicast.membership import NEVER, GroupMember, Member
 from tiercast_controller.multicast.querier import Inquiries, Querier
 from tiercast_controller.multicast.subscriptions import Subscriptions
@@ -448,7 +448,7 @@ class Controller(Readings):
 def is_elsewhere(lab_address: str | None) -> bool:
     """Whether agents may attach from other machines, so that their messages cross a network that
     is not ours."""
-    return lab_address is not None and not lab_address.startswith("unix:")
+    return lab_address is not None and not is_local(lab_address)
 
 
 def _check_programs(

@@ -91,6 +91,11 @@ class Tls:
         )
 
 
+def is_local(address: str) -> bool:
+    """Whether an address is a Unix socket's, which the permissions of a file guard."""
+    return address.startswith("unix:")
+
+
 @dataclass(frozen=True)
 class Access:
     """The options --tls and --insecure. Addresses on TCP need one of them."""
@@ -103,7 +108,7 @@ class Access:
     ) -> Tls | None:
         """What to serve an address with as `role`, or to connect to a server of role `server`.
         None: no TLS. Raises ConfigurationError, which begins with `place`."""
-        if address.startswith("unix:"):
+        if is_local(address):
             return None
         if self.tls is not None:
             return Tls.of_folder(self.tls, role, server)
