@@ -133,13 +133,14 @@ while True:
 """
 
 PACKETS = 100
-# A ring with members at 1, 2 and 3. The program at 0 only sends; the one at 4 belongs to nothing.
+# A ring with members at 1, 2 and 3. The program at 0 only sends; the one at 4 belongs to nothing. The
+# session leaves room, so that no queue overflows.
 RUN = """
 topology:
   nodes: [0, 1, 2, 3, 4]
   link: {rate: 2Mbit/s, delay: 5ms, queue: 50p}
   links: {0-1: {}, 1-2: {}, 2-3: {}, 3-0: {}, 0-4: {}}
-sessions: [{scheme: tfmcc, sender: 0, receivers: [2]}]
+sessions: [{scheme: tfmcc, sender: 0, receivers: [2], parameters: {tfmcc.max_rate: 1Mbit/s}}]
 multicast: [{group: 230.4.4.1, senders: [0]}]
 traffic: [TRAFFIC]
 duration: 15s
