@@ -133,8 +133,8 @@ while True:
 """
 
 PACKETS = 100
-# A ring with members at 1, 2 and 3. The program at 0 only sends; the one at 4 belongs to nothing. The
-# session leaves room, so that no queue overflows.
+# A ring with members at 1, 2 and 3. The program at 0 only sends; the one at 4 belongs to nothing.
+# The session leaves room, so that no queue overflows.
 RUN = """
 topology:
   nodes: [0, 1, 2, 3, 4]

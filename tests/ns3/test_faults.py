@@ -21,8 +21,8 @@ pytestmark = pytest.mark.slow
 SEEDS = (1,)
 BACK = 0.85  # of the rate before
 WINDOW_S = 20.0
-# From the end of the fault until the rate is asked for. MLDA's receivers take a new estimate in each
-# control interval of 10 s (MLDA III-F): four of them.
+# From the end of the fault until the rate is asked for. MLDA's receivers take a new estimate in
+# each control interval of 10 s (MLDA III-F): four of them.
 SETTLES_S = {"mlda": 40.0}
 OTHERS_SETTLE_S = 10.0
 
