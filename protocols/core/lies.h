@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -13,6 +14,9 @@ namespace tiercast {
 
 struct Lie {
   static constexpr std::size_t kMaxBytes = 1024;  // of feedback; longer feedback is not changed
+  // What liars say in fields of 32 bits: a rate, or a loss, as high as can be.
+  static constexpr std::uint32_t kMost = 0xffffffff;
+  static constexpr std::uint32_t kAhead = 16;  // packets acknowledged that have not arrived
 
   std::string_view name;   // the same in all schemes: "rate_zero"
   std::string_view means;  // one line

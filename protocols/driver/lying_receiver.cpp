@@ -22,8 +22,8 @@ class LyingReceiver final : public ReceiverCore, private Sink {
                 std::unique_ptr<ReceiverCore> core)
       : core_(std::move(core)),
         lie_(lie),
-        congested_(lie.name == kAlwaysCongested.name),
-        inflated_(lie.name == kInflatedSubscription.name),
+        congested_(&lie == &kAlwaysCongested),
+        inflated_(&lie == &kInflatedSubscription),
         scheme_(scheme.id),
         session_(config.session),
         layers_(static_cast<int>(config.layers)) {}
@@ -105,7 +105,7 @@ class LyingReceiver final : public ReceiverCore, private Sink {
   void release(Rank layer, std::uint32_t packets) override { sink_->release(layer, packets); }
 
   const std::unique_ptr<ReceiverCore> core_;
-  const Lie lie_;
+  const Lie& lie_;
   const bool congested_;
   const bool inflated_;
   const std::uint8_t scheme_;

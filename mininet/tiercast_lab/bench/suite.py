@@ -71,9 +71,9 @@ def chosen(only: list[str]) -> list[str]:
 
 def run(
     device: DeviceFile, name: str, plan: Plan, only: list[str], interrupt: Interrupt,
-    say: Callable[[str], None],
+    say: Callable[[str], None], begins: Callable[[str], None],
 ) -> Suite:  # fmt: skip
-    """`say` is told what goes on. Raises LabError."""
+    """`begins` is told of each test, and `say` what goes on in it. Raises LabError."""
     suite = Suite(device, name, plan)
     with _bench(device, plan, interrupt, say) as bench:
         suite.ports = bench.tester.ports
@@ -100,10 +100,10 @@ def run(
         wanted = chosen(only)
         for number, test in enumerate(wanted, 1):
             why = _hindrance(test, device, bench, failed)
-            bench.say = lambda text, test=test, number=number: say(  # type: ignore[misc]
-                f"{test} ({number} of {len(wanted)}): {text}")  # fmt: skip
+            place = f"{test} ({number} of {len(wanted)})"
+            bench.say = lambda text, place=place: say(f"{place}: {text}")  # type: ignore[misc]
             if not why:
-                bench.say("begins")
+                begins(place)
                 try:
                     suite.outcomes.append(tests[test]())
                 except Unsettled as error:
@@ -141,12 +141,12 @@ def reset_by(command: str, within_s: float) -> None:
         )  # fmt: skip
         try:
             status = process.wait(within_s)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise RunFailed(f"reset: `{command}` did not end within {within_s:g} s") from None
-            raise
+        except subprocess.TimeoutExpired:
+            raise RunFailed(f"reset: `{command}` did not end within {within_s:g} s") from None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
         if status != 0:
             said.seek(0)
             why = said.read().strip()[-1000:]

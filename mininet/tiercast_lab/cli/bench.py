@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -101,13 +102,8 @@ def bench(
     facts = [f"{machine['cores']} CPUs ({machine['cpu']})"]
     found, pages = [], []
     with Interrupt() as interrupt, console.status("") as status:
-
-        def progress(text: str) -> None:
-            if console.is_terminal:
-                status.update(text)
-            elif text.endswith(": begins"):
-                typer.echo(text.removesuffix(": begins"), err=True)
-
+        # Without a terminal a line for each test has to do.
+        begins = status.update if console.is_terminal else partial(typer.echo, err=True)
         for one, name in zip(described, names, strict=True):
             plan = Plan(
                 chosen, trial_s, loss=loss, late_s=late_s,
@@ -120,7 +116,8 @@ def bench(
             )  # fmt: skip
             suite = suites.run(
                 one, name, plan, only or [], interrupt,
-                lambda text, name=name: progress(f"{name}: {text}"),  # type: ignore[misc]
+                lambda text, name=name: status.update(f"{name}: {text}"),  # type: ignore[misc]
+                lambda test, name=name: begins(f"{name}: {test}"),  # type: ignore[misc]
             )  # fmt: skip
             safe = "".join(c if c.isalnum() or c in ".-" else "-" for c in name)
             folder = results.resolve() / f"bench-{safe}"

@@ -6,14 +6,12 @@
 
 namespace tiercast::ermcc {
 
-inline constexpr std::uint32_t kMost = 0xffffffff;
-
 inline constexpr Lie kLies[] = {
     {"never_congested",
      "reports the highest throughput, and as high a deviation: no cut, and nobody is slower",
      [](std::span<const std::byte> honest, std::span<std::byte> out) {
        return retold<wire::ErmccFeedback>(honest, out, [](wire::ErmccFeedback& feedback) {
-         feedback.omega = feedback.mu = feedback.sigma = kMost;
+         feedback.omega = feedback.mu = feedback.sigma = Lie::kMost;
        });
      }},
     {"rate_zero", "reports a throughput of 0",

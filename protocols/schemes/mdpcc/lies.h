@@ -6,14 +6,12 @@
 
 namespace tiercast::mdpcc {
 
-inline constexpr std::uint32_t kMost = 0xffffffff;
-
 inline constexpr Lie kLies[] = {
     {"never_congested", "reports no loss, and the highest rate",
      [](std::span<const std::byte> honest, std::span<std::byte> out) {
        return retold<wire::MdpccReport>(honest, out, [](wire::MdpccReport& report) {
          report.loss = 0;
-         report.rate = report.received_rate = kMost;
+         report.rate = report.received_rate = Lie::kMost;
          report.flags =
              static_cast<std::uint8_t>((report.flags | wire::kMdpccStart) & ~wire::kMdpccEvent);
        });
@@ -21,7 +19,7 @@ inline constexpr Lie kLies[] = {
     {"rate_zero", "reports that everything is lost",
      [](std::span<const std::byte> honest, std::span<std::byte> out) {
        return retold<wire::MdpccReport>(honest, out, [](wire::MdpccReport& report) {
-         report.loss = kMost;
+         report.loss = Lie::kMost;
          report.rate = report.received_rate = 0;
          report.flags = static_cast<std::uint8_t>(report.flags & ~wire::kMdpccStart);
        });

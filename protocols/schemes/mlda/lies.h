@@ -6,14 +6,12 @@
 
 namespace tiercast::mlda {
 
-inline constexpr std::uint32_t kMost = 0xffffffff;
-
 inline constexpr Lie kLies[] = {
     {"never_congested", "reports no loss, and asks for the highest rate",
      [](std::span<const std::byte> honest, std::span<std::byte> out) {
        return retold<wire::MldaReceiverReport>(honest, out, [](wire::MldaReceiverReport& report) {
          report.loss = 0;
-         report.rate = kMost;
+         report.rate = Lie::kMost;
        });
      }},
     {"rate_zero", "asks for a rate of 0",

@@ -6,8 +6,6 @@
 
 namespace tiercast::pgmcc {
 
-inline constexpr std::uint32_t kAhead = 16;  // packets
-
 // Acknowledges all packets up to the highest that it has, and `ahead` beyond.
 inline void acknowledge_all(wire::PgmccFeedback& feedback, std::uint32_t ahead) {
   if (feedback.kind != wire::PgmccFeedback::Kind::kAck) return;
@@ -30,8 +28,9 @@ inline constexpr Lie kLies[] = {
     // Its NAKs stay, since they make it the acker.
     {"optimistic_acks", "as acker acknowledges 16 packets more than have arrived, and what it lost",
      [](std::span<const std::byte> honest, std::span<std::byte> out) {
-       return retold<wire::PgmccFeedback>(
-           honest, out, [](wire::PgmccFeedback& feedback) { acknowledge_all(feedback, kAhead); });
+       return retold<wire::PgmccFeedback>(honest, out, [](wire::PgmccFeedback& feedback) {
+         acknowledge_all(feedback, Lie::kAhead);
+       });
      }},
 };
 

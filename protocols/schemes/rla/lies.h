@@ -6,8 +6,6 @@
 
 namespace tiercast::rla {
 
-inline constexpr std::uint32_t kAhead = 16;  // packets
-
 // Acknowledges all packets up to the highest that it has, and `ahead` beyond.
 inline void acknowledge_all(wire::RlaAck& ack, std::uint32_t ahead) {
   if ((ack.flags & (wire::RlaAck::kHello | wire::RlaAck::kBye)) != 0) return;
@@ -28,7 +26,7 @@ inline constexpr Lie kLies[] = {
     {"optimistic_acks", "acknowledges 16 packets more than have arrived, and what it lost",
      [](std::span<const std::byte> honest, std::span<std::byte> out) {
        return retold<wire::RlaAck>(honest, out,
-                                   [](wire::RlaAck& ack) { acknowledge_all(ack, kAhead); });
+                                   [](wire::RlaAck& ack) { acknowledge_all(ack, Lie::kAhead); });
      }},
 };
 

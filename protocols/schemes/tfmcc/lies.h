@@ -6,14 +6,12 @@
 
 namespace tiercast::tfmcc {
 
-inline constexpr std::uint32_t kMost = 0xffffffff;
-
 inline constexpr Lie kLies[] = {
     {"never_congested", "reports no loss, and the highest rate",
      [](std::span<const std::byte> honest, std::span<std::byte> out) {
        return retold<wire::TfmccFeedback>(honest, out, [](wire::TfmccFeedback& feedback) {
          feedback.have_loss = false;
-         feedback.rate = kMost;
+         feedback.rate = Lie::kMost;
        });
      }},
     {"rate_zero", "reports a rate of 0",
