@@ -136,6 +136,26 @@ async def test_nobody_there(program, socket_directory) -> None:
     await client.close()
 
 
+async def test_a_switch_that_is_slow_to_answer_is_waited_for(
+    switch, program, socket_directory
+) -> None:
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(4096):
+            writer.write(data)
+        writer.close()
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.5)  # what a busy machine may need
+        there = await asyncio.open_unix_connection(switch[0].address.removeprefix("unix:"))
+        await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
+
+    slow = f"{socket_directory}/slow"
+    async with await asyncio.start_unix_server(relay, slow):
+        client = P4RuntimeClient("s0", switch[0].device_id, f"unix:{slow}", program)
+        assert await client.running_cookie(PATIENCE_S) is None
+        await client.close()
+
+
 async def test_links_and_services_that_are_missing(client, switch) -> None:
     await client.set_link(lab_pb2.SetLinkRequest(port=1, rate_bps=6_000_000))
     assert switch[1].links[0].rate_bps == 6_000_000

@@ -210,7 +210,7 @@ class RunningSwitch(Network):
                 command += ["--port", f"{port}=p{port}{slow}"]
         self.log = (directory / "switch.log").open("w")
         self.process = self.start(command, self.log)
-        backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "min", "max")]
+        backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "max")]
         self.channel = grpc.insecure_channel(address, options=backoff)
         grpc.channel_ready_future(self.channel).result(timeout=PATIENCE_S)
         self.lab = lab_pb2_grpc.SwitchStub(self.channel)

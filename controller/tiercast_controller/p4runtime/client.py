@@ -40,8 +40,8 @@ _REPLICA_INSTANCE = 1
 _CHANNEL_OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.max_receive_message_length", -1),
     # Switches start at the same time as the controller, so retry at once, not after a second.
+    # (min_reconnect_backoff_ms is something else: how long a switch may take to answer, 20 s.)
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
 ]
 

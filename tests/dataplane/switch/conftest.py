@@ -163,7 +163,7 @@ class SwitchProcess:
             stdout=self.log,
         )
         # Retry at once: the switch needs some milliseconds until it listens.
-        backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "min", "max")]
+        backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "max")]
         self.channel = grpc.insecure_channel(self.address, options=backoff)
         try:
             grpc.channel_ready_future(self.channel).result(timeout=PATIENCE_S)

@@ -58,7 +58,7 @@ def running(directory: Path, devices: list[str], *arguments: str) -> Iterator[Si
         process = subprocess.Popen(
             command(devices, "--grpc", address, *arguments), stdout=log, stderr=log
         )
-    backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "min", "max")]
+    backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "max")]
     channel = grpc.insecure_channel(address, options=backoff)
     try:
         grpc.channel_ready_future(channel).result(timeout=PATIENCE_S)
