@@ -141,6 +141,7 @@ class Controller(Readings):
                 partial(self._desired, switch.name),
                 self._fail,
                 partial(self._on_switch, switch.name),
+                partial(self._on_found, switch.name),
                 patience_s,
             )
             for switch in topology.switches
@@ -372,6 +373,9 @@ class Controller(Readings):
         self._emit("switch", switch=switch, state=state, **fields)
         if state == "back":
             self._reports_were_missed(switch, ask=True)
+
+    def _on_found(self, switch: str, state: MulticastState) -> None:
+        self._subscriptions.adopt(switch, state)
 
     def _reports_were_missed(self, switch: str, ask: bool) -> None:
         """Asks the hosts at a switch, and forgets those that do not answer, as far as its program

@@ -97,10 +97,12 @@ class ManagedSwitch:
         desired: Callable[[], Desired],
         on_failure: Callable[[SwitchError], None],
         on_change: OnChange,
+        on_found: Callable[[MulticastState], None],
         patience_s: float = FOR_EVER,
     ):
         """`on_failure` gets the reason if the switch is away for longer than `patience_s`, has
-        another primary, or keeps refusing."""
+        another primary, or keeps refusing. `on_found` gets what an earlier controller left on a
+        switch that was away at the start; the trees then lead to its members."""
         self.switch = switch
         self.roles = roles
         self.client = P4RuntimeClient(
@@ -111,8 +113,11 @@ class ManagedSwitch:
         self._desired = desired
         self._on_failure = on_failure
         self._on_change = on_change
+        self._on_found = on_found
         self._patience_s = patience_s
         self._groups = ReplicationGroups()
+        # Whether what an earlier controller left has been seen.
+        self._seen = False
         # Whether this controller made every group that has counted since the program was loaded.
         self._made_all_groups = False
         self._installers: dict[TreeKey, Installer] = {}
@@ -136,22 +141,13 @@ class ManagedSwitch:
             await self._set_static()
         await self._set_queues(self._desired().queues)
         self._reachable.set()
-        return await self.read_multicast()
+        found = await self.read_multicast()
+        self._seen = True
+        return found
 
     async def set_up_trees(self, found: MulticastState, trees: Iterable[Tree]) -> None:
         """Changes the state that was found to what the trees need, and removes everything else.
         From now on the switch is kept. One that was not started is away."""
-        trees = list(trees)
-        desired = MulticastState()
-        if not self.is_away:
-            wanted = SessionState()
-            for tree in trees:
-                wanted.merge(tree.state(self.switch.name))
-            self._groups.take_over(found, wanted)
-            desired, batches = self._groups.plan(found, wanted)
-            for batch in batches:
-                await self.write(batch)
-            self._groups.written((), desired)
         for tree in trees:
             self._installers[tree.key] = Installer(
                 tree,
@@ -161,8 +157,11 @@ class ManagedSwitch:
                 self._read_counts,
                 self._is_reachable,
                 self._on_failure,
-                tree.part_of(desired),
+                tree.state(self.switch.name),
             )
+        if not self.is_away:
+            with self._away_if_unreachable():
+                await self._take_over(found)
         self._keeper = asyncio.create_task(self._keep(), name=f"keeper of {self.switch.name}")
 
     def installer(self, key: TreeKey) -> Installer:
@@ -299,10 +298,15 @@ class ManagedSwitch:
         lost its program, and with it everything else."""
         async with self._all_turns():
             restarted = await self.client.set_pipeline()
-            if restarted:
-                self._groups, self._made_all_groups = ReplicationGroups(), True
+            if restarted or not self._seen:
+                self._groups, self._made_all_groups = ReplicationGroups(), restarted
                 for installer in self._installers.values():
                     installer.forget(self._groups)
+            if not self._seen:
+                found = await self.read_multicast()
+                self._on_found(found)
+                await self._take_over(found)
+                self._seen = True
             await self._mend()
             await self._set_queues(self._desired().queues)
             for request in self._links.values():
@@ -318,6 +322,20 @@ class ManagedSwitch:
             if not done.done():
                 self.client.lost.result()
         return restarted
+
+    async def _take_over(self, found: MulticastState) -> None:
+        """Changes what an earlier controller left to what the trees need, and removes everything
+        else. To be called before anything else is written for them."""
+        wanted = SessionState()
+        for installer in self._installers.values():
+            wanted.merge(installer.tree.state(self.switch.name))
+        self._groups.take_over(found, wanted)
+        desired, batches = self._groups.plan(found, wanted)
+        for batch in batches:
+            await self.client.write(self.roles.updates(batch))
+        self._groups.written((), desired)
+        for installer in self._installers.values():
+            installer.installed = installer.tree.part_of(desired)
 
     async def _is_reachable(self) -> None:
         await self._reachable.wait()

@@ -22,6 +22,8 @@ from tiercast_controller.network.marking import PriorityMarking
 from tiercast_controller.network.topology import Host, Switch, Topology
 from tiercast_controller.p4runtime.program import Program
 
+from ..patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "p4src/compiled"
 ROUTER_ALERT = b"\x94\x04\x00\x00"
@@ -131,6 +133,7 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         self.refuse = 0  # this many writes fail as a whole
         self._highest = 0  # election id so far
         self._streams: dict[int, tuple[grpc.aio.ServicerContext, int]] = {}
+        self._telling: set[asyncio.Task[None]] = set()
         self._writing = asyncio.Lock()  # gRPC allows one write to a stream at a time
         self._server: grpc.aio.Server | None = None
 
@@ -147,6 +150,12 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
         if server is not None:
             await server.stop(grace=0)
         self._highest = 0
+
+    async def is_left(self) -> None:
+        """Returns when no controller's stream is open."""
+        async with asyncio.timeout(PATIENCE_S):
+            while self._streams:
+                await asyncio.sleep(0.005)
 
     async def die(self) -> None:
         """All that it held goes, too."""
@@ -183,22 +192,25 @@ class ReferenceSwitch(p4runtime_pb2_grpc.P4RuntimeServicer, lab_pb2_grpc.SwitchS
                     self.packets_out.put_nowait(request.packet)
         finally:
             self._streams.pop(id(context), None)
-            if self._server is not None:
-                with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
-                    await self._tell_arbitration()  # some may have gone, too
+            if self._server is not None:  # in a task of its own, since this one is cancelled
+                task = asyncio.create_task(self._tell_arbitration())
+                self._telling.add(task)
+                task.add_done_callback(self._telling.discard)
 
     async def _tell_arbitration(self) -> None:
-        elections = [election for _, election in self._streams.values()]
-        taken = self._highest > 0 and self._highest in elections
-        for context, election in list(self._streams.values()):
-            update = p4.MasterArbitrationUpdate(device_id=self.device_id)
-            update.election_id.low = self._highest
-            if not taken:
-                update.status.code = code_pb2.NOT_FOUND
-            elif election != self._highest:
-                update.status.code = code_pb2.ALREADY_EXISTS
-            async with self._writing:
-                await context.write(p4.StreamMessageResponse(arbitration=update))
+        async with self._writing:  # all of it, so that what is told last is true
+            elections = [election for _, election in self._streams.values()]
+            taken = self._highest > 0 and self._highest in elections
+            for context, election in list(self._streams.values()):
+                update = p4.MasterArbitrationUpdate(device_id=self.device_id)
+                update.election_id.low = self._highest
+                if not taken:
+                    update.status.code = code_pb2.NOT_FOUND
+                elif election != self._highest:
+                    update.status.code = code_pb2.ALREADY_EXISTS
+                # One that closes, for which gRPC has several errors, is no reason not to go on.
+                with contextlib.suppress(Exception):
+                    await context.write(p4.StreamMessageResponse(arbitration=update))
 
     async def GetForwardingPipelineConfig(self, request, context):  # noqa: N802
         if not self.config.HasField("p4info"):

@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from dataclasses import dataclass, field
+from itertools import chain
 from types import SimpleNamespace
 
 import grpc
@@ -67,6 +68,18 @@ class Run:
     async def on_switch(self, name: str) -> SessionState:
         """What the switch does, as read back from it."""
         return (await self.controller.read_multicast(name)).forwarding()
+
+
+def places_of(controller: Controller) -> list[tuple[int, str, int]]:
+    return sorted((m.rank, m.switch, m.port) for m in controller.members())
+
+
+def without_groups(run: Run) -> dict[str, set[bytes]]:
+    """The keys of what the switches hold."""
+    return {
+        name: {key for key in server.entities if not key.startswith(b"group")}
+        for name, server in run.servers.items()
+    }
 
 
 @pytest.fixture
@@ -515,7 +528,7 @@ async def test_a_standby_waits_for_the_primarys_end(start, igmp, tree_of, progra
     run = await start(depth=2)
     await run.report("h3", igmp.join(group_address(1, 0)))
     await run.until(lambda: run.of("igmp"))
-    before = {name: dict(server.entities) for name, server in run.servers.items()}
+    before = without_groups(run)
     written = {name: len(server.batches) for name, server in run.servers.items()}
     events = []
     second = Controller(run.topology, SESSIONS[:1], program, on_event=events.append)
@@ -534,15 +547,11 @@ async def test_a_standby_waits_for_the_primarys_end(start, igmp, tree_of, progra
         await run.controller.stop()
         await asyncio.wait_for(standing_by, PATIENCE_S)
         await second.start()
-        # Whether it was there when the switch went away is chance.
         roles = [e.fields["state"] for e in events if e.kind == "role"]
         assert roles == ["standby", "primary"]
-        assert [(m.rank, m.switch, m.port) for m in second.members()] == [(0, "s1", 2)]
-        groups = [key for key in before["s0"] if key.startswith(b"group")]
-        for name, server in run.servers.items():
-            kept = {key for key in server.entities if not key.startswith(b"group")}
-            assert kept == {key for key in before[name] if not key.startswith(b"group")}, name
-        assert len(groups) == 1
+        # Whether it has seen that the switch had returned is chance; if not, it finds it later.
+        await run.until(lambda: places_of(second) == [(0, "s1", 2)])
+        await run.until(lambda: without_groups(run) == before)
         assert len(run.servers["s2"].batches) == written["s2"]
         # A controller that is started later takes over, and the standby says so.
         third = await start(run=run)
@@ -551,6 +560,49 @@ async def test_a_standby_waits_for_the_primarys_end(start, igmp, tree_of, progra
         assert len(third.controller.members()) == 1
     finally:
         standing_by.cancel()
+        await second.stop()
+
+
+async def test_a_switch_that_was_away_when_a_standby_took_over_keeps_what_it_held(
+    start, igmp, program
+) -> None:
+    run = await start(depth=3, sessions=SESSIONS[:1])
+    for host in ("h7", "h9"):  # behind s3 and s4, which are behind s1
+        await run.report(host, igmp.join(group_address(1, 0)))
+    await run.until(lambda: len(run.of("igmp")) == 2)
+    before = without_groups(run)
+    did = {name: await run.on_switch(name) for name in run.servers}
+    back = asyncio.Queue()
+    second = Controller(
+        run.topology,
+        SESSIONS[:1],
+        program,
+        on_event=lambda event: event.fields.get("state") == "back" and back.put_nowait(event),
+    )
+    away = ("s1", "s4")
+    for name in away:
+        await run.servers[name].close()
+    await run.until(lambda: len(run.of("switch")) == 2)
+    standing_by = asyncio.create_task(second.stand_by())
+    await run.controller.stop()
+    await asyncio.wait_for(standing_by, PATIENCE_S)
+    try:
+        await second.start()
+        assert places_of(second) == [(0, "s3", 2)]
+        written = {name: len(server.batches) for name, server in run.servers.items()}
+        for name in away:
+            await run.servers[name].serve(run.topology.switch(name).address)
+            await asyncio.wait_for(back.get(), PATIENCE_S)
+        assert places_of(second) == [(0, "s3", 2), (0, "s4", 2)]
+        assert without_groups(run) == before
+        assert {n: (await second.read_multicast(n)).forwarding() for n in did} == did
+        # Nothing is lost meanwhile: only a group goes that led to the first member alone.
+        for name, server in run.servers.items():
+            for update in chain.from_iterable(server.batches[written[name] :]):
+                assert name == "s1" and update.type == p4.Update.DELETE
+                replication = update.entity.packet_replication_engine_entry
+                assert replication.HasField("multicast_group_entry")
+    finally:
         await second.stop()
 
 

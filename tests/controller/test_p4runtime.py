@@ -268,6 +268,7 @@ async def test_a_clock_that_was_set_back_does_not_keep_a_later_controller_out(
     first = P4RuntimeClient("s0", switch[0].device_id, switch[0].address, program)
     await first.connect()
     await first.close()
+    await switch[1].is_left()
     monkeypatch.setattr(stream, "time", SimpleNamespace(time_ns=lambda: 1))
     second = P4RuntimeClient("s0", switch[0].device_id, switch[0].address, program)
     await second.connect()

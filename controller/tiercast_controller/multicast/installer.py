@@ -29,17 +29,16 @@ class Installer:
         read_counts: ReadCounts,
         reachable: Callable[[], Awaitable[None]],
         on_failure: Callable[[SwitchError], None],
-        installed: MulticastState,
+        target: SessionState,
     ):
         """`groups` are those of the switch, for all sessions. `reachable` returns when the switch
         can be written to; it is asked again after an UnreachableError. `on_failure` is called if
-        the switch still refuses after ATTEMPTS. `installed` is this tree's part of what the switch
-        holds."""
-        self.installed = installed
+        the switch still refuses after ATTEMPTS."""
+        self.tree = tree
+        self.installed = MulticastState()  # this tree's part of what the switch holds
         # Held while the switch is written to, and by whoever else changes `installed`.
         self.turn = asyncio.Lock()
-        self._target = installed.forwarding()
-        self._tree = tree
+        self._target = target
         self._groups = groups
         self._write = write
         self._read_back = read_back
@@ -60,8 +59,8 @@ class Installer:
         return done
 
     def forget(self, groups: ReplicationGroups) -> None:
-        """The switch has lost everything; `groups` are those that it has from now on. To be called
-        with `turn` held."""
+        """What the switch holds is not known, or nothing; `groups` are those that it has from now
+        on. To be called with `turn` held."""
         self.installed = MulticastState()
         self._groups = groups
 
@@ -110,7 +109,7 @@ class Installer:
             try:
                 for batch in batches:
                     await self._write(batch)
-                self._groups.written(self._tree.addresses, desired)
+                self._groups.written(self.tree.addresses, desired)
                 self.installed = desired
                 return
             except UnreachableError:
@@ -122,4 +121,4 @@ class Installer:
                 # A batch may have been applied in part: only the switch knows what it holds.
                 found = await self._read_back()
                 self._groups.found(found.groups, desired)
-                self.installed = self._tree.part_of(found)
+                self.installed = self.tree.part_of(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import Protocol
@@ -79,6 +80,7 @@ class Subscriptions:
         group and is gone after the leave latency unless it is confirmed; None: nobody is asked.
         `spawn` runs work beside, under a name."""
         self._topology = topology
+        self._away: set[str] = set()  # switches whose members are not known
         self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
         self._shared = {group.address: SharedTree(topology, group) for group in groups}
         # While a shared tree moves, members wait.
@@ -114,28 +116,50 @@ class Subscriptions:
         return list(self._group_membership.members())
 
     def take_over(self, found: Mapping[str, MulticastState]) -> None:
-        """The members that an earlier controller served, from what the switches hold."""
-        now_s = time.monotonic()
+        """The members that an earlier controller served, from what the switches hold; others are
+        away. To be called before anything else; nothing is installed."""
+        self._away = {switch.name for switch in self._topology.switches} - found.keys()
         for switch, state in found.items():
-            for address, mgid in state.routes.items():
-                ports = [
-                    port
-                    for port in state.groups.get(mgid, ())
-                    if self._topology.is_host_port(switch, port)
-                ]
-                if shared := self._shared.get(address):
-                    for port in ports:
-                        place = GroupMember(address, switch, port)
-                        self._group_membership.join(place, UNKNOWN_REPORTER, now_s)
-                        shared.join(switch, port)
-                elif named := self._layer(address):
-                    session, rank = named
-                    for port in ports:
-                        member = Member(session, rank, switch, port)
-                        self._membership.join(member, UNKNOWN_REPORTER, now_s)
-                        self._trees[session].join(rank, switch, port)
+            self._join_all(switch, state)
         for number, tree in self._trees.items():
             self._announced[number] = tree.top_rank()
+
+    def adopt(self, switch: str, state: MulticastState) -> None:
+        """The same of a switch that was away: the others are brought to lead to it."""
+        self._away.discard(switch)
+        for key, changed in self._join_all(switch, state).items():
+            name = f"what {switch} had of {key}"
+            if isinstance(key, IPv4Address):
+                self._lead_shared(self._shared[key], changed, _nothing, name)
+            else:
+                self._lead(self._trees[key], changed, _nothing, name)
+
+    def _join_all(self, switch: str, state: MulticastState) -> dict[TreeKey, set[str]]:
+        """Members behind a switch, and that there may be some behind others that are away. Returns
+        the switches whose state changes, by tree."""
+        now_s = time.monotonic()
+        changed: dict[TreeKey, set[str]] = defaultdict(set)
+        for address, mgid in state.routes.items():
+            ports = state.groups.get(mgid, frozenset())
+            at_hosts = [port for port in ports if self._topology.is_host_port(switch, port)]
+            if shared := self._shared.get(address):
+                for port in at_hosts:
+                    place = GroupMember(address, switch, port)
+                    self._group_membership.join(place, UNKNOWN_REPORTER, now_s)
+                    changed[shared.key] |= shared.join(switch, port)
+            elif named := self._layer(address):
+                session, rank = named
+                tree = self._trees[session]
+                for port in at_hosts:
+                    member = Member(session, rank, switch, port)
+                    self._membership.join(member, UNKNOWN_REPORTER, now_s)
+                    changed[session] |= tree.join(rank, switch, port)
+                for name in {self._topology.neighbour(switch, port) for port in ports} & self._away:
+                    if tree.is_child(name, switch):
+                        changed[session] |= tree.lead_to(rank, name)
+        for number, tree in self._trees.items():
+            changed[number] |= tree.prune(switch)
+        return {key: names for key, names in changed.items() if names}
 
     def doubt(self, switch: str, until_s: float) -> None:
         """Reports at a switch may have been missed: members that do not report by `until_s`,
@@ -287,9 +311,21 @@ class Subscriptions:
         since_ns: int,
         changed: set[str],
     ) -> None:
+        tree = self._trees[member.session]
+        group = tree.session.group(member.rank)
+
+        def on_held() -> None:
+            self._emit_installed(
+                action, member, group, member.session, member.rank, reporter, since_ns, len(changed)
+            )
+
+        self._lead(tree, changed, on_held, f"{action} of {member}")
+
+    def _lead(
+        self, tree: SessionTrees, changed: set[str], on_held: Callable[[], None], name: str
+    ) -> None:
         """Sends all changed switches their new state at once, and reports when all of them hold
         it."""
-        tree = self._trees[member.session]
         self._change += 1
         change, top_rank = self._change, tree.top_rank()
         pending = self._set_targets(tree, changed)
@@ -298,14 +334,11 @@ class Subscriptions:
             results = await asyncio.gather(*pending, return_exceptions=True)
             if any(isinstance(r, BaseException) for r in results):
                 return  # reported by on_failure
-            group = tree.session.group(member.rank)
-            self._emit_installed(
-                action, member, group, member.session, member.rank, reporter, since_ns, len(changed)
-            )
+            on_held()
             # Sent only when the path is ready, so that a layer's first packet finds it.
-            self._tell(member.session, change, top_rank)
+            self._tell(tree.session.number, change, top_rank)
 
-        self._spawn(finish(), f"{action} of {member}")
+        self._spawn(finish(), name)
 
     def _install_shared(
         self,
@@ -316,19 +349,29 @@ class Subscriptions:
         changed: set[str],
     ) -> None:
         """As _install, of a group of any source."""
-        shared = self._shared[member.group]
 
-        async def install() -> None:
-            async with self._moving[member.group]:
-                try:
-                    await self._hold(shared, {name: shared.state(name) for name in changed})
-                except SwitchError:
-                    return  # reported by on_failure
+        def on_held() -> None:
             self._emit_installed(
                 action, member, member.group, -1, -1, reporter, since_ns, len(changed)
             )
 
-        self._spawn(install(), f"{action} of {member}")
+        shared = self._shared[member.group]
+        self._lead_shared(shared, changed, on_held, f"{action} of {member}")
+
+    def _lead_shared(
+        self, shared: SharedTree, changed: set[str], on_held: Callable[[], None], name: str
+    ) -> None:
+        """As _lead, of a group of any source."""
+
+        async def finish() -> None:
+            async with self._moving[shared.group.address]:
+                try:
+                    await self._hold(shared, {name: shared.state(name) for name in changed})
+                except SwitchError:
+                    return  # reported by on_failure
+            on_held()
+
+        self._spawn(finish(), name)
 
     def _set_targets(self, tree: Tree, switches: Iterable[str]) -> list[asyncio.Future[None]]:
         return [self._set_target(name, tree.key, tree.state(name)) for name in switches]
@@ -385,3 +428,7 @@ class Subscriptions:
             port=packet.port,
             reason=reason,
         )
+
+
+def _nothing() -> None:
+    pass

@@ -176,6 +176,21 @@ class SessionTrees:
             switch, port = self._towards_source(switch)
         return changed
 
+    def lead_to(self, rank: int, switch: str) -> set[str]:
+        """Behind `switch` there may be members that are not known. Returns the switches whose
+        state changes."""
+        return self.join(rank, *self._towards_source(switch))
+
+    def prune(self, switch: str) -> set[str]:
+        """Undoes lead_to where there are none: all members behind `switch` are known. Returns the
+        switches whose state changes."""
+        changed: set[str] = set()
+        if switch != self.source_switch:
+            for rank, ports in enumerate(self._ports):
+                if not ports[switch]:
+                    changed |= self.leave(rank, *self._towards_source(switch))
+        return changed
+
     def reroute(self) -> list[str]:
         """Moves the trees to the paths that the topology has now. Returns the switches whose state
         changes, those farthest from the source first: each then has its new state before packets
@@ -229,6 +244,10 @@ class SessionTrees:
     def _rpf(self, switch: str) -> Upstream:
         port = self._topology.port_to(switch, self._upstream[switch])
         return Upstream(self._source, port, self._former.get(switch, port))
+
+    def is_child(self, switch: str, of: str) -> bool:
+        """Whether packets come to `switch` from the switch `of`."""
+        return switch != self.source_switch and self._upstream.get(switch) == of
 
     def _towards_source(self, switch: str) -> tuple[str, int]:
         parent = self._upstream[switch]
