@@ -110,8 +110,8 @@ test-cpp: build   ## only the C++ tests
 test-python: build  ## only the Python tests: side by side, then those that judge real runs (root)
 	@$(MAKE) --no-print-directory -k test-side-by-side test-real
 
-# Many tests wait for programs, so twice as many as there are cores run at a time.
-SIDE_BY_SIDE = $$((2 * $(JOBS)))
+# Many tests wait for programs, so three times as many as there are cores run at a time.
+SIDE_BY_SIDE = $$((3 * $(JOBS)))
 test-side-by-side: build
 	@$(PYTHON) -m pytest -m "not alone" -n $(SIDE_BY_SIDE) --dist worksteal
 
