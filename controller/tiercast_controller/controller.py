@@ -381,9 +381,7 @@ class Controller(Readings):
         """Asks the hosts at a switch, and forgets those that do not answer, as far as its program
         lets us ask and hear."""
         ports = [(switch, port) for port in self.topology.host_ports_of(switch)]
-        header = self._roles[switch].program.manifest.packet_out
-        can_ask = header is not None and header.egress_port is not None
-        if not ports or not can_ask or not self._roles[switch].has("packet_in"):
+        if not ports or not all(map(self._roles[switch].has, ("packet_in", "packet_out"))):
             return
         known_s = time.monotonic() + self._inquiries.querier.known_after_s
         self._subscriptions.doubt(switch, known_s)

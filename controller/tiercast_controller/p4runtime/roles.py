@@ -141,9 +141,11 @@ class Roles:
     # -------------------------------------------------------------------------- what it has
 
     def has(self, role: str) -> bool:
+        manifest = self.program.manifest
         if role == "packet_in":
-            header = self.program.manifest.packet_in
-            return header is not None and header.ingress_port is not None
+            return manifest.packet_in is not None and manifest.packet_in.ingress_port is not None
+        if role == "packet_out":
+            return manifest.packet_out is not None and manifest.packet_out.egress_port is not None
         return bool(self._forms[role])
 
     @property

@@ -54,6 +54,7 @@ from tiercast_lab.experiment.quantities import (
     Size,
     require_rising,
 )
+from tiercast_lab.experiment.querier_schema import QuerierModel
 from tiercast_lab.experiment.tcp_stack import SCALABLE, STACKS, TcpStack
 from tiercast_lab.experiment.topology_schema import ProgramFiles, TopologyModel
 from tiercast_lab.experiment.wire import WIRE_KEYS, LossKey, Reorder, Share, Wire
@@ -461,6 +462,7 @@ class Experiment(Strict):
     # From the time at which a switch has a host's leave until the tree is pruned, unless the host
     # joins again: IGMP's last member query time (RFC 3376 8.8).
     leave_latency: Delay = 0
+    querier: QuerierModel | None = None  # None: nobody asks hosts for their groups
     checks: Checks = Checks()
     keys: bool = False  # seals messages between senders and receivers, in real time
     sessions: Annotated[list[Session], Field(max_length=16)]  # none: traffic alone
@@ -507,6 +509,22 @@ class Experiment(Strict):
             if isinstance(entry.to, str):
                 raise ValueError(f"'to: {entry.to}' needs 'sessions', which is empty; valid: nodes")
         return self
+
+    @model_validator(mode="after")
+    def _one_leave_latency(self) -> Experiment:
+        if self.querier is not None and self.leave_latency:
+            raise ValueError(
+                "'leave_latency' and 'querier', which has its own: last_member_count times "
+                "last_member_interval; valid: one of them"
+            )
+        return self
+
+    @property
+    def leaves_after(self) -> int:
+        """From a leave until the tree is pruned, in ns."""
+        if self.querier is None:
+            return self.leave_latency
+        return round(self.querier.querier.leave_latency_s * 1e9)
 
     def times(self, event: Event | MemberEvent) -> range:
         """The times at which the event happens, in ns, until the end of the run, or that of its

@@ -55,6 +55,9 @@ def _needs(loaded: LoadedExperiment) -> Iterator[tuple[str, KeyPath, str]]:
         yield "unicast", ("traffic", str(index)), f"{entry.kind} has routes"
     for index, _ in enumerate(experiment.multicast):
         yield "multicast", ("multicast", str(index)), "a group is replicated"
+    if experiment.querier is not None:
+        yield "packet_in", ("querier",), "hosts' answers are heard"
+        yield "packet_out", ("querier",), "hosts are asked"
     if experiment.topology.equal_costs == "flow-hash" and not loaded.topology.is_tree:
         for role in ("spread", "next_hop"):
             yield role, ("topology", "equal_costs"), "flows spread over equal paths"

@@ -481,7 +481,7 @@ class Live:
         self.children.start(node, f"{program} {name}", command, name)
 
     def _controller(self) -> Controller:
-        run = self.run_
+        run, querier = self.run_, self.run_.loaded.experiment.querier
         return Controller(
             described_topology(
                 run.loaded, lambda switch: run.switches.reach(switch, self._socket(switch.name))
@@ -492,6 +492,7 @@ class Live:
             lab_address=f"unix:{self._socket('lab')}",
             on_records=self._on_records,
             on_event=self._on_event,
+            querier=querier.querier if querier else None,
             leave_latency_s=run.loaded.experiment.leave_latency / 1e9,
             keys=run.loaded.experiment.keys,
             agents=[name for one in session_agents(run.loaded, run.seed) for name in one.names],

@@ -84,7 +84,7 @@ class Ns3Run(Run):
             described_topology(self.loaded, lambda one: Reach("", one.device_id)),
             described_sessions(self.loaded),
             programs_for(self.loaded),
-            self.loaded.experiment.leave_latency / 1e9,
+            self.loaded.experiment.leaves_after / 1e9,
         )
         log = self.logs / "tiercast-ns3.log"
         began = time.monotonic()
@@ -138,7 +138,7 @@ class Ns3Run(Run):
                     self.recorder.add_line(message["kind"], line)
                     self._show(message)
                 elif "ask" in message:
-                    tell(answer(controller, message, self.loaded.experiment.leave_latency))
+                    tell(answer(controller, message, self.loaded.experiment.leaves_after))
                 elif "at_ns" in message:
                     interrupt.check()
                     self.recorder.check()
