@@ -37,6 +37,11 @@ class LinkKind(enum.StrEnum):
     veth = "veth"
 
 
+def names_for(command: str) -> Callable[[str], list[str]]:
+    """For the shell's completion: the names that begin with what was typed."""
+    return lambda incomplete: [one for one in binaries.names(command) if one.startswith(incomplete)]
+
+
 def target_of(runtime: Runtime, switch: SwitchName) -> Target:
     """Raises InputError if there is no such combination."""
     from tiercast_lab.study.target import Target
