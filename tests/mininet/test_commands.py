@@ -230,7 +230,7 @@ PRINTS = {
     "figure": "figures/figure.yaml --jobs 1 --results DIR",
     "reproduce": "--jobs 1 --results DIR",
     "runtimes": "--results DIR",
-    "marking": "threshold --seconds 1 --results DIR",
+    "marking": "threshold --seconds 1 --flows 0 --results DIR",
     "bench": "--device DEVICE --only capacity --results DIR",
     "calibrated": "--jobs 1 --results DIR",
     "list": "",
