@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import logging
+import os
 import signal
 import sys
 import time
@@ -26,6 +27,8 @@ EXIT_BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    # Otherwise gRPC would report each connection that a switch closes.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     parser = argparse.ArgumentParser(
         prog="tiercast_controller",
         description="Loads the P4 program and routes into every switch, grows multicast trees from "
