@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -179,6 +179,9 @@ def main() -> int:
     if options.minutes < 3:
         parser.error(f"--minutes {options.minutes:g}: valid: 3 and more")
     summary, processes, end_s = watch(options.minutes, options.results)
+    # All samples, to see how what grows does so.
+    samples = json.dumps([asdict(one) for one in processes])
+    (options.results / "processes.json").write_text(samples)
     rows = table(processes, end_s)
     faults = sum(grows(one, end_s) for one in processes)
     checks = {one["name"]: one for one in summary["validity"]["checks"]}
