@@ -27,8 +27,8 @@ std::shared_ptr<grpc::Channel> make_channel(const std::string& address,
   keep_grpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // A lab that returns is tried at once, not after a minute. (What gRPC calls MIN is something else:
-  // how long a lab may take to answer, 20 s.)
+  // A lab that returns is tried at once, not after a minute. (What gRPC calls MIN is something
+  // else: how long a lab may take to answer, 20 s.)
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
   try {
