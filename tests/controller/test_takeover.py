@@ -13,6 +13,8 @@ from ..patience import PATIENCE_S
 from .chain import ROOT, SWITCHES, running_network
 from .processes import Traffic, config_of, controllers, held, unnumbered
 
+pytestmark = pytest.mark.slow  # real switches and controllers, in real time
+
 # Hosts answer within a second. On a busy machine they may not, so nobody is forgotten soon, except
 # where a test waits for that.
 QUERIER = {

@@ -27,6 +27,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from .conftest import ROOT
 
+pytestmark = pytest.mark.slow  # its tests start commands
+
 
 def _commands(group: TyperGroup, *above: str) -> Iterator[tuple[str, TyperCommand]]:
     for name, one in group.commands.items():

@@ -31,6 +31,8 @@ from tiercast_lab.study.comparison import as_json, compare
 
 from .test_cli import tiercast
 
+pytestmark = pytest.mark.slow  # its tests start commands
+
 PAIR = """\
     title: Two receivers
     topology:
