@@ -311,6 +311,7 @@ class Subscriptions:
         since_ns: int,
         changed: set[str],
     ) -> None:
+        """A membership has changed: there is an event when the tree has followed."""
         tree = self._trees[member.session]
         group = tree.session.group(member.rank)
 
@@ -366,7 +367,7 @@ class Subscriptions:
         async def finish() -> None:
             async with self._moving[shared.group.address]:
                 try:
-                    await self._hold(shared, {name: shared.state(name) for name in changed})
+                    await self._hold(shared, {switch: shared.state(switch) for switch in changed})
                 except SwitchError:
                     return  # reported by on_failure
             on_held()
