@@ -62,6 +62,7 @@ links:
 equal_costs: one                        # or session-hash, flow-hash; may be left out
 checks: {source: true, place: true, igmp: true}   # of where packets come from; may be left out
 keys: false                             # seals between agents; if left out, where lab is host:port
+                                        # or a file for controllers that take over from each other
 sessions:
   - {number: 1, layers: 5, source: h0, scheme: sim, aggregation: network}   # or sender
 groups:                                 # of other programs; may be left out
@@ -192,7 +193,7 @@ class Config(_Part):
     groups: list[GroupPart] = []
     equal_costs: EqualCosts = "one"
     checks: Checks = Checks()
-    keys: bool | None = None
+    keys: bool | Path | None = None
     mend_s: float = Field(default=60, ge=0)
     leave_latency_s: float = Field(default=0, ge=0)
 

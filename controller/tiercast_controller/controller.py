@@ -21,10 +21,12 @@ from collections.abc import (
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 
 from tiercast.v1 import lab_pb2, queue_pb2, trace_pb2
 
+from tiercast_controller.agents.keys import RunKeys
 from tiercast_controller.agents.lab import Agent, LabService, RecordSink
 from tiercast_controller.agents.records import Record
 from tiercast_controller.base.errors import (
@@ -98,7 +100,7 @@ class Controller(Readings):
         leave_latency_s: float = 0,
         epoch_ns: int | None = None,
         agents: Collection[str] | None = None,
-        keys: bool | None = None,
+        keys: bool | Path | None = None,
         patience_s: float = FOR_EVER,
         mend_s: float | None = None,
     ):
@@ -106,7 +108,8 @@ class Controller(Readings):
         other programs on hosts. `lab_address` is where agents attach, "unix:/path" or, as `access`
         says, "host:port"; None runs no Lab service. `agents` holds the names of those that may
         attach; None allows any. With `keys` they seal their messages to each other
-        (docs/security.md); None: if `lab_address` is not a Unix socket. With `querier` None, hosts
+        (docs/security.md), with keys of the secret in that file if it names one; None: if
+        `lab_address` is not a Unix socket. With `querier` None, hosts
         are asked only where reports were missed, and members expire only there. The tree is pruned
         `leave_latency_s` after a leave, unless the host joins again; with a `querier`, after its
         own leave latency. `epoch_ns` is the zero of the run's time, CLOCK_MONOTONIC; None means
@@ -156,7 +159,7 @@ class Controller(Readings):
             self._on_agent,
             lambda session: self._subscriptions.announced(session),
             agents,
-            keys=is_elsewhere(lab_address) if keys is None else keys,
+            keys=_run_keys(is_elsewhere(lab_address) if keys is None else keys),
         )
         self._subscriptions = Subscriptions(
             topology,
@@ -451,6 +454,12 @@ def is_elsewhere(lab_address: str | None) -> bool:
     """Whether agents may attach from other machines, so that their messages cross a network that
     is not ours."""
     return lab_address is not None and not is_local(lab_address)
+
+
+def _run_keys(keys: bool | Path) -> RunKeys | None:
+    if isinstance(keys, Path):
+        return RunKeys.kept_in(keys)
+    return RunKeys() if keys else None
 
 
 def _check_programs(

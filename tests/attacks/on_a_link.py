@@ -3,7 +3,6 @@ There is no switch between them: these are what remains where no place is checke
 
 import hashlib
 import random
-import secrets
 import socket
 import struct
 import tempfile
@@ -15,7 +14,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from tiercast.v1 import session_pb2
-from tiercast_controller.agents.lab import SessionKeys
+from tiercast_controller.agents.keys import RunKeys
 from tiercast_controller.multicast.igmp import checksum
 
 from ..agent.lab import Lab
@@ -115,17 +114,16 @@ def replayed_feedback(link: Link, rounds: int = 10, copies: int = 25) -> Row:
 
 
 def _replayed(link: Link, lab: Lab, rounds: int, copies: int) -> Row:
-    keys = SessionKeys()
+    keys = RunKeys().of_session(SESSION)
     limits = [f"--set=sim.{name}=400kbit/s" for name in ("min_rate", "initial_rate", "max_rate")]
     host = link.host(15, "--scheme=sim", f"--lab={lab.address}")
     sender = link.sender("--scheme=sim", *limits, f"--lab={lab.address}", "--name=h0")
     for _ in range(2):
         lab.hellos.get(timeout=PATIENCE_S)
-    nonce = secrets.token_bytes(16)
-    lab.start("h15", keys=keys.message(nonce, 15))
+    lab.start("h15", keys=keys.message(15))
     wait_until(lambda: GROUP in link.joined_groups(), "IGMP membership")
     members = [session_pb2.Member(id=15, address=HOST_IP)]
-    lab.start("h0", keys=keys.message(nonce, None), members=members)
+    lab.start("h0", keys=keys.message(None), members=members)
     lab.membership("h0", SESSION, 0)
     own, sent = 0, 0
     with closing(link.packet_socket("R")) as raw:

@@ -2,12 +2,14 @@
 
 import asyncio
 import hmac
+import os
 import struct
 from ipaddress import IPv4Address
 
 import grpc
 import pytest
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
+from tiercast_controller.agents.keys import RunKeys
 from tiercast_controller.agents.lab import LabService
 from tiercast_controller.agents.records import RECEIVERS
 from tiercast_controller.base.errors import AgentError, ConfigurationError
@@ -72,7 +74,7 @@ class AgentStream:
 
 
 class Bench:
-    def __init__(self, directory, names=None, keys=False):
+    def __init__(self, directory, names=None, keys=None):
         self.address = f"unix:{directory}/lab.sock"
         self.received: list = []
         self.states: list = []
@@ -159,7 +161,7 @@ async def test_each_receiver_has_a_key_that_its_sender_can_make(socket_directory
     for run in range(2):
         directory = socket_directory / str(run)
         directory.mkdir()
-        bench = Bench(directory, keys=True)
+        bench = Bench(directory, keys=RunKeys())
         await bench.service.serve(bench.address)
         for session in (1, 2):
             sender = await keys_of(bench, SENDER, f"h0.{session}", session)
@@ -180,6 +182,46 @@ async def test_each_receiver_has_a_key_that_its_sender_can_make(socket_directory
             await agent.close()
         await bench.service.close()
     assert len(seen) == 2 * (2 * 4 + 1)
+
+
+def test_controllers_that_share_a_file_hand_out_the_same_keys(tmp_path) -> None:
+    file = tmp_path / "run.secret"
+
+    def keys(name=file) -> list[object]:
+        return [RunKeys.kept_in(name).of_session(number).message(15) for number in (1, 2)]
+
+    first = keys()
+    assert file.stat().st_mode & 0o777 == 0o600 and first[0] != first[1]
+    assert [one.name for one in tmp_path.iterdir()] == [file.name]
+    assert keys() == first != keys(tmp_path / "other.secret")
+
+
+@pytest.mark.parametrize("content", [b"", b"secret\n", b"0" * 63, b"0" * 65, b"\xff" * 64])
+def test_a_file_that_is_no_secret_is_refused(tmp_path, content) -> None:
+    file = tmp_path / "run.secret"
+    file.write_bytes(content)
+    file.chmod(0o600)
+    with pytest.raises(ConfigurationError, match="run.secret: not a secret; valid: 64 hex digits"):
+        RunKeys.kept_in(file)
+    assert file.read_bytes() == content
+
+
+def test_a_secret_that_others_may_use_is_refused(tmp_path) -> None:
+    file = tmp_path / "run.secret"
+    file.write_text("0" * 64)
+    file.chmod(0o640)
+    with pytest.raises(ConfigurationError, match=r"others may use it \(mode 640\); valid: 600"):
+        RunKeys.kept_in(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("none/run.secret", "No such file"), (".", "Is a directory"), ("a pipe", "not a secret")],
+)
+def test_a_secret_that_cannot_be_kept_is_named(tmp_path, name, said) -> None:
+    os.mkfifo(tmp_path / "a pipe", 0o600)
+    with pytest.raises(ConfigurationError, match=f"{tmp_path / name}: {said}"):
+        RunKeys.kept_in(tmp_path / name)
 
 
 @pytest.mark.parametrize(

@@ -257,19 +257,22 @@ async def test_reading_back_disturbs_nothing(network, traffic, tmp_path) -> None
     assert traffic.missing("h1", 0, since) == [] and traffic.twice() == {}
 
 
+@pytest.mark.parametrize("sealed", [False, True], ids=["unsealed", "sealed"])
 async def test_a_session_goes_on_over_the_death_of_its_controller(
-    network, tmp_path, socket_directory
+    network, tmp_path, socket_directory, sealed
 ) -> None:
     """tiercast-send and tiercast-host go on with what they do, and attach to whoever comes."""
     lab = f"unix:{socket_directory}/lab.sock"
-    session = {"number": 1, "layers": 3, "source": "h0", "scheme": "rlm"}
-    config = config_of(network.topology, querier=QUERIER, lab=lab, sessions=[session])
-    common = ["--scheme", "rlm", "--session", "1", "--layers", "3", "--lab", lab]
-    common += ["--lab-patience", "600s", "--set", "rlm.base_rate=200kbit/s"]
+    session = {"number": 1, "layers": 1, "source": "h0", "scheme": "sim"}
+    keys = str(tmp_path / "run.secret") if sealed else False
+    config = config_of(network.topology, querier=QUERIER, lab=lab, sessions=[session], keys=keys)
+    common = ["--scheme", "sim", "--session", "1", "--layers", "1", "--lab", lab]
+    common += ["--lab-patience", "600s"]
+    limits = [f"--set=sim.{name}=400kbit/s" for name in ("min_rate", "initial_rate", "max_rate")]
     ip("-n", network.namespace("h0"), "address", "flush", "dev", "eth0")  # it is the sender's
     commands = {
         "h0": [
-            *(SENDER, *veth_eal("eth0"), "--", *common, "--name", "h0", "--id", "0"),
+            *(SENDER, *veth_eal("eth0"), "--", *common, *limits, "--name", "h0", "--id", "0"),
             *("--address", "10.0.0.2", "--mac", "02:00:00:00:00:00"),
             *("--gateway-mac", "02:00:00:01:00:ff"),
         ],

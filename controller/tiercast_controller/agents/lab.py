@@ -7,10 +7,8 @@ gets a status that names the value and the valid choices.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import re
-import secrets
 import time
 from collections.abc import (
     AsyncIterator,
@@ -26,6 +24,7 @@ from dataclasses import dataclass, field
 import grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc, session_pb2
 
+from tiercast_controller.agents.keys import RunKeys
 from tiercast_controller.agents.records import Record, Reports
 from tiercast_controller.base.errors import AgentError, ConfigurationError
 from tiercast_controller.base.tls import Access, KeyRole, has_role
@@ -34,26 +33,10 @@ from tiercast_controller.network.topology import Member, Session
 log = logging.getLogger(__name__)
 
 VERSION = 1
-NONCE_BYTES, KEY_BYTES = 16, 32  # of session_pb2.Keys
 SHA256_BYTES = 32
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _BROKEN_STREAM_S = 0.02
 _DRAIN_S = 1.0
-
-
-@dataclass(frozen=True, repr=False)
-class SessionKeys:
-    """Random, and of one session in one run."""
-
-    group: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_BYTES))
-    feedback: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_BYTES))
-
-    def message(self, nonce: bytes, receiver: int | None) -> session_pb2.Keys:
-        """For the sender, or for the receiver with this number."""
-        feedback = self.feedback
-        if receiver is not None:
-            feedback = hmac.digest(feedback, receiver.to_bytes(4, "big"), "sha256")
-        return session_pb2.Keys(nonce=nonce, group=self.group, feedback=feedback)
 
 
 @dataclass(eq=False)
@@ -95,20 +78,19 @@ class LabService(lab_pb2_grpc.LabServicer):
         on_agent: Callable[[str, Agent], None],
         top_rank: Callable[[int], int],
         names: Collection[str] | None = None,
-        keys: bool = False,
+        keys: RunKeys | None = None,
     ):
         """`on_agent` is called with "attached", "detached" (after Stop, or on the agent's own
         decision) or "lost". `top_rank(session)` is what a sender is told when it starts. `names`
         holds the agents that may attach; None allows any valid name. With `keys` the agents of
-        sessions whose feedback no switch aggregates get keys, made for this service alone."""
+        sessions whose feedback no switch aggregates get theirs."""
         self.agents: dict[str, Agent] = {}
         self._names = names
         self._sessions = {session.number: session for session in sessions}
-        self._nonce = secrets.token_bytes(NONCE_BYTES)
         self._keys = {
-            session.number: SessionKeys()
+            session.number: keys.of_session(session.number)
             for session in self._sessions.values()
-            if keys and session.aggregation == "sender"
+            if keys is not None and session.aggregation == "sender"
         }
         self._epoch_ns = epoch_ns
         self._on_records = on_records
@@ -329,7 +311,7 @@ class LabService(lab_pb2_grpc.LabServicer):
         keys = None
         if agent.session in self._keys:
             receiver = None if agent.sender else agent.id
-            keys = self._keys[agent.session].message(self._nonce, receiver)
+            keys = self._keys[agent.session].message(receiver)
         return lab_pb2.Welcome(
             epoch_ns=self._epoch_ns, members=map(member_message, members), keys=keys
         )
