@@ -7,10 +7,12 @@
 #include <google/protobuf/util/json_util.h>
 #include <ns3/rng-seed-manager.h>
 #include <ns3/simulator.h>
+#include <unistd.h>
 
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <span>
@@ -286,6 +288,16 @@ void run_trial() {
   if (std::fflush(stdout) != 0) throw std::runtime_error("standard output was closed");
 }
 
+// Switches are visited in turn, each with memory of its own, so with pages of 4 kB address
+// translations are missing all the time. glibc reads its tunables when a program starts, so this
+// one starts again; without such a glibc or kernel nothing else happens.
+void use_huge_pages(char** argv) {
+  constexpr const char* kTunables = "GLIBC_TUNABLES";
+  if (std::getenv(kTunables) != nullptr) return;
+  setenv(kTunables, "glibc.malloc.hugetlb=1", 1);
+  execv("/proc/self/exe", argv);  // returns if it fails: then with small pages
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -301,6 +313,7 @@ int main(int argc, char** argv) {
       return wanted ? 0 : 2;
     }
   }
+  use_huge_pages(argv);
   std::ios::sync_with_stdio(false);
   try {
     if (argc > 1) {
