@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <list>
@@ -174,11 +175,20 @@ int builder_main() {
   const sched_param ordinary{};
   ::sched_setscheduler(0, SCHED_OTHER, &ordinary);
   drop_capabilities({});
-  std::list<std::jthread> requests;
+  struct Request {
+    std::atomic<bool> done = false;
+    std::jthread thread;
+  };
+  std::list<Request> requests;
   while (true) {
-    UniqueFd request = take(STDIN_FILENO);
-    if (request.get() < 0) return 0;
-    requests.emplace_back([request = std::move(request)] { serve(request); });
+    UniqueFd taken = take(STDIN_FILENO);
+    if (taken.get() < 0) return 0;
+    requests.remove_if([](const Request& request) { return request.done.load(); });
+    Request& request = requests.emplace_back();
+    request.thread = std::jthread([&request, taken = std::move(taken)] {
+      serve(taken);
+      request.done = true;
+    });
   }
 }
 

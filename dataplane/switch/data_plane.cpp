@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "dataplane/engine/queues/priority_queues.h"
-#include "dataplane/engine/queues/red.h"
+#include "dataplane/engine/queues/port.h"
 #include "dataplane/switch/clock.h"
 #include "dataplane/switch/port/interfaces.h"
 
@@ -424,13 +423,8 @@ engine::Status DataPlane::change_link(std::uint32_t number, const LinkChange& ch
   if (change.red) link.red = *change.red;
   if (change.priority) link.priority = *change.priority;
   if (change.wires) change.wires(link);
-  if (link.red) {
-    const std::string wrong = engine::Red::wrong(*link.red);
-    if (!wrong.empty())
-      return {engine::ErrorCode::kInvalidArgument, fmt::format("port {}: red: {}", number, wrong)};
-  }
-  if (const std::string wrong = engine::PriorityQueues::wrong(link.priority, link.fair_queueing);
-      !wrong.empty())
+  // Also before there is a program, since none could be loaded then.
+  if (const std::string wrong = engine::wrong(link); !wrong.empty())
     return {engine::ErrorCode::kInvalidArgument, fmt::format("port {}: {}", number, wrong)};
   if (pipeline_) {
     engine::Status status = pipeline_->set_port(number, link, monotonic_ns());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <google/protobuf/text_format.h>
 #include <linux/capability.h>
+#include <malloc.h>
 #include <signal.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -244,6 +245,8 @@ int run(const std::vector<Options>& all, const sigset_t& ending) {
 int switch_main(int argc, const char* const* argv) {
   if (argc == 2 && std::string_view(argv[1]) == native::kBuilderOption)
     return native::builder_main();
+  // With an arena for each of gRPC's threads, what one of them frees is not used again by others.
+  ::mallopt(M_ARENA_MAX, 1);
   std::vector<Options> switches;
   switch (parse_switches(argc, argv, switches)) {
     case ParseOutcome::kExitOk: return 0;

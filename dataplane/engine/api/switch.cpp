@@ -1,11 +1,9 @@
 #include "dataplane/engine/api/switch.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "dataplane/engine/api/switch_state.h"
-#include "dataplane/engine/queues/priority_queues.h"
-#include "dataplane/engine/queues/red.h"
+#include "dataplane/engine/queues/port.h"
 
 namespace tiercast::engine {
 
@@ -50,27 +48,7 @@ Status Switch::set_port(std::uint32_t port, const PortConfig& c, std::int64_t no
     return wrong("reserved (CPU port " + std::to_string(s.options.cpu_port) + ", drop port " +
                  std::to_string(s.options.drop_port) + ")");
   }
-  constexpr double kMaxRate = 1e15;
-  constexpr std::int64_t kMaxDelay = 1'000'000'000'000'000;
-  if (!std::isfinite(c.rate_bps) || c.rate_bps < 0 || c.rate_bps > kMaxRate ||
-      (c.rate_bps > 0 && c.rate_bps < 1)) {
-    return wrong("rate " + std::to_string(c.rate_bps) +
-                 " bit/s, valid: 0 (unlimited) or 1 to 1e15");
-  }
-  for (const std::int64_t delay : {c.delay_ns, c.rx_delay_ns}) {
-    if (delay < 0 || delay > kMaxDelay) {
-      return wrong("delay " + std::to_string(delay) + " ns, valid: 0 to 1e15");
-    }
-  }
-  for (const WireConfig& wire : {c.wire, c.rx_wire}) {
-    if (const std::string what = Wire::wrong(wire); !what.empty()) return wrong(what);
-  }
-  if (c.red) {
-    if (const std::string what = Red::wrong(*c.red); !what.empty()) return wrong("red: " + what);
-  }
-  if (const std::string what = PriorityQueues::wrong(c.priority, c.fair_queueing); !what.empty()) {
-    return wrong(what);
-  }
+  if (const std::string what = engine::wrong(c); !what.empty()) return wrong(what);
   s.advance(now_ns);
   s.ports->set(port, c, s.clock_ns);
   return {};

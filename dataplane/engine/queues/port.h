@@ -74,6 +74,9 @@ struct PortConfig {
   WireConfig rx_wire{};                         // towards this port, before ingress
 };
 
+// What is wrong with the settings, with the valid values; empty: nothing.
+std::string wrong(const PortConfig& config);
+
 // Counts since the port was added, in packets and frame bytes (without overhead).
 struct PortStats {
   std::uint64_t rx_packets = 0;

@@ -59,7 +59,7 @@ class TrafficManager {
   bool has(std::uint32_t port) const { return port < ports_.size() && ports_[port].exists; }
   // RED on arrival of a port that exists; null: it has none.
   const Red* red(std::uint32_t port) const { return ports_[port].red.get(); }
-  // The rate is rounded to whole bit/s.
+  // The rate is rounded to whole bit/s. wrong() must be empty.
   void set(std::uint32_t port, const PortConfig& config, std::int64_t now_ns);
   void remove(std::uint32_t port);
   const PortConfig& config(std::uint32_t port) const { return ports_[port].config; }

@@ -147,6 +147,13 @@ void SessionTable::schedule(Session& session, Time next) {
   if (!next.is_never()) timers_.insert(now_.ns(), session.slot_, next.ns());
 }
 
+// Not before somebody is there: a transfer to nobody goes on.
+void SessionTable::note_finished(Session& session) {
+  if (session.reliable() && session.heard_ && session.driver_->core().finished()) {
+    session.finished_.store(true, std::memory_order_relaxed);
+  }
+}
+
 bool SessionTable::run_timer(Time now) {
   const std::uint32_t slot = timers_.first(now.ns());
   if (slot == TimingWheel<Timer>::kNone) return false;
@@ -159,6 +166,7 @@ bool SessionTable::run_timer(Time now) {
     return true;
   }
   session.driver_->timer(now_);
+  note_finished(session);
   after(session);
   return true;
 }
@@ -191,9 +199,8 @@ void SessionTable::receive(Time now, std::uint32_t slot, std::uint16_t number, A
   const std::uint64_t invalid = core.invalid();
   feedback_refused_.add(invalid - session->invalid_seen_);
   session->invalid_seen_ = invalid;
-  if (session->reliable() && core.finished()) {
-    session->finished_.store(true, std::memory_order_relaxed);
-  }
+  session->heard_ = true;
+  note_finished(*session);
   after(*session);
 }
 

@@ -101,6 +101,7 @@ class Session final {
   std::uint8_t scheme_id_ = 0;
   std::uint64_t invalid_seen_ = 0;
   FeedbackRefusals refusals_seen_;
+  bool heard_ = false;  // the core has had feedback
   struct Seals;
   std::unique_ptr<Seals> seals_;  // null: messages carry none
   std::atomic<bool> started_{false};
@@ -240,6 +241,7 @@ class SessionTable {
   void enqueue_released(Layer layer);
   std::size_t pop_released(Time now, std::span<Departure> departures);
   void after(Session& session);
+  static void note_finished(Session& session);
   void schedule(Session& session, Time next);  // never: no timer
   void control(const Session& session, Destination to, std::span<const std::byte> message);
 

@@ -47,6 +47,11 @@ std::vector<ArbitrationNotice> Arbitration::update(StreamId stream, std::uint64_
     require_device(device_id);
   }
 
+  const bool is_new = !roles_.contains(role_name);
+  if (is_new && roles_.size() >= kMaxRoles)
+    throw RequestError(grpc::RESOURCE_EXHAUSTED,
+                       fmt::format("role '{}' is new, and there are {} roles, which is the maximum",
+                                   role_name, roles_.size()));
   Role& role = roles_[role_name];
   for (const auto& [other, other_id] : role.streams)
     if (election_id && other != stream && other_id == election_id)

@@ -35,13 +35,15 @@ struct ArbitrationNotice {
 class Arbitration {
  public:
   static constexpr std::size_t kMaxStreamsPerRole = 16;
+  // A role's highest election id is kept for ever, so names are, too.
+  static constexpr std::size_t kMaxRoles = 64;
 
   explicit Arbitration(std::uint64_t device_id) : device_id_(device_id) {}
 
   // Takes a MasterArbitrationUpdate from a stream. Returns the streams to notify, in order; a new
   // primary comes last. Throws RequestError, which ends the stream: NOT_FOUND (device),
   // INVALID_ARGUMENT (election id in use), FAILED_PRECONDITION (a live stream changes its device or
-  // role), RESOURCE_EXHAUSTED (more than kMaxStreamsPerRole).
+  // role), RESOURCE_EXHAUSTED (more than kMaxStreamsPerRole or kMaxRoles).
   std::vector<ArbitrationNotice> update(StreamId stream, std::uint64_t device_id,
                                         const std::string& role,
                                         std::optional<ElectionId> election_id);

@@ -11,6 +11,8 @@
 namespace tiercast::vswitch {
 namespace {
 
+constexpr int kMaxFieldBits = 2048;  // as much as a header's field may have
+
 // Bit 0 is the most significant bit of the first byte.
 bool bit_at(std::string_view bytes, std::size_t bit) {
   return static_cast<unsigned char>(bytes[bit / 8]) >> (7 - bit % 8) & 1;
@@ -42,12 +44,16 @@ PacketIo::PacketIo(const p4::config::v1::P4Info& info) {
     const std::string& name = metadata.preamble().name();
     Header& header = name == "packet_in" ? packet_in_ : packet_out_;
     if (name != "packet_in" && name != "packet_out") continue;
+    if (!header.fields.empty())
+      throw RequestError(grpc::INVALID_ARGUMENT,
+                         fmt::format("controller header {} is given twice", name));
     std::size_t bits = 0;
     for (const auto& field : metadata.metadata()) {
-      if (field.bitwidth() <= 0)
-        throw RequestError(
-            grpc::INVALID_ARGUMENT,
-            fmt::format("controller header {}: field {} has no bitwidth", name, field.name()));
+      if (field.bitwidth() <= 0 || field.bitwidth() > kMaxFieldBits)
+        throw RequestError(grpc::INVALID_ARGUMENT,
+                           fmt::format("controller header {}: field {} has bitwidth {}; valid: 1 "
+                                       "to {}",
+                                       name, field.name(), field.bitwidth(), kMaxFieldBits));
       header.fields.push_back({field.id(), field.name(), static_cast<unsigned>(field.bitwidth())});
       bits += static_cast<std::size_t>(field.bitwidth());
     }

@@ -66,9 +66,13 @@ void Pipelines::replay(const std::vector<p4::v1::Update>& updates, const Target&
 void Pipelines::commit(std::unique_ptr<Pipeline> pipeline,
                        const std::vector<p4::v1::Update>& state) {
   data_plane_.call([&] {
-    data_plane_.set_program(pipeline->info.program());
-    committed_ = pipeline.get();
+    try {
+      data_plane_.set_program(pipeline->info.program());
+    } catch (const OptionError& error) {
+      throw RequestError(grpc::FAILED_PRECONDITION, error.what());
+    }
     replay(state, {pipeline->info, *data_plane_.pipeline(), pipeline->annotations});
+    committed_ = pipeline.get();
     const std::lock_guard lock(packet_io_mutex_);
     packet_io_ = pipeline->packet_io;
   });
@@ -83,10 +87,10 @@ void Pipelines::set(Request::Action action, const Request& request) {
       throw RequestError(grpc::INVALID_ARGUMENT,
                          "COMMIT takes no config: it commits the saved one");
     if (!saved_) throw RequestError(grpc::NOT_FOUND, "COMMIT: no config was saved");
-    const std::vector<p4::v1::Update> state = snapshot(saved_->target());
-    auto pipeline = std::move(saved_->pipeline);
-    pipeline->annotations = {};
-    return commit(std::move(pipeline), state);
+    const std::unique_ptr<Rehearsal> saved = std::move(saved_);  // gone, if it cannot be committed
+    const std::vector<p4::v1::Update> state = snapshot(saved->target());
+    saved->pipeline->annotations = {};
+    return commit(std::move(saved->pipeline), state);
   }
   if (action < Request::VERIFY || action > Request::RECONCILE_AND_COMMIT)
     throw RequestError(grpc::INVALID_ARGUMENT,

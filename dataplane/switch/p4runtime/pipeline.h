@@ -26,7 +26,8 @@ class Pipelines {
   explicit Pipelines(DataPlane& data_plane) : data_plane_(data_plane) {}
 
   // Throws RequestError: INVALID_ARGUMENT (no config, one that cannot be realised, or a config with
-  // COMMIT), NOT_FOUND (COMMIT without a saved config).
+  // COMMIT), NOT_FOUND (COMMIT without a saved config), FAILED_PRECONDITION (the data plane refuses
+  // the program; a saved config is then forgotten).
   void set(p4::v1::SetForwardingPipelineConfigRequest::Action action,
            const p4::v1::SetForwardingPipelineConfigRequest& request);
 

@@ -1,6 +1,7 @@
 #include "dataplane/switch/p4runtime/service.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@ constexpr std::chrono::microseconds kUpdatesTurn{50};
 // Limits of one message. gRPC clients accept up to 4 MiB.
 constexpr std::size_t kEntitiesAtOnce = 512;
 constexpr std::size_t kBytesAtOnce = 1u << 20;
+constexpr int kMaxStreams = 64;  // each has two threads, whoever opened it
 
 template <class Request>
 std::optional<ElectionId> election_id_of(const Request& request) {
@@ -174,6 +176,8 @@ grpc::Status P4RuntimeService::SetForwardingPipelineConfig(
     pipelines_.set(request->action(), *request);
     spdlog::info("pipeline config: {}",
                  p4::v1::SetForwardingPipelineConfigRequest::Action_Name(request->action()));
+    ::malloc_trim(
+        0);  // what reading the program took, some ten times its text, is not needed again
     return grpc::Status::OK;
   });
 }
@@ -208,7 +212,19 @@ grpc::Status P4RuntimeService::Capabilities(grpc::ServerContext*,
 
 grpc::Status P4RuntimeService::StreamChannel(grpc::ServerContext* context,
                                              ControllerStream::Stream* stream) {
-  ControllerStream out(*stream);
+  if (open_streams_.fetch_add(1) >= kMaxStreams) {
+    --open_streams_;
+    return {grpc::RESOURCE_EXHAUSTED,
+            fmt::format("{} streams are open, which is the maximum", kMaxStreams)};
+  }
+  const grpc::Status status = attend(*context, *stream);
+  --open_streams_;
+  return status;
+}
+
+grpc::Status P4RuntimeService::attend(const grpc::ServerContext& context,
+                                      ControllerStream::Stream& stream) {
+  ControllerStream out(stream);
   StreamId id = 0;
   {
     const std::lock_guard lock(streams_mutex_);
@@ -217,8 +233,8 @@ grpc::Status P4RuntimeService::StreamChannel(grpc::ServerContext* context,
   }
   const grpc::Status status = answer([&] {
     p4::v1::StreamMessageRequest request;
-    while (stream->Read(&request)) {
-      if (control::may_only_read(*context))
+    while (stream.Read(&request)) {
+      if (control::may_only_read(context))
         throw RequestError(grpc::PERMISSION_DENIED,
                            "a message in the stream: a certificate of role controller is needed");
       handle(id, request, out);

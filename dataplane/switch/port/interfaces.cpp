@@ -25,17 +25,25 @@
 namespace tiercast::vswitch {
 namespace {
 
-// A socket for ioctls on interfaces.
+// Opened once, so that a switch sees its links when it has no descriptor left.
+int control_socket(const std::string& interface) {
+  static const UniqueFd socket = [&] {
+    UniqueFd made(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (made.get() < 0)
+      throw InterfaceError(fmt::format("interface {}: socket: {}", interface, strerror(errno)));
+    return made;
+  }();
+  return socket.get();
+}
+
+// Calls ioctl on an interface.
 class ControlSocket {
  public:
-  explicit ControlSocket(const std::string& interface)
-      : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-    if (fd_.get() < 0)
-      throw InterfaceError(fmt::format("interface {}: socket: {}", interface, strerror(errno)));
+  explicit ControlSocket(const std::string& interface) : fd_(control_socket(interface)) {
     interface.copy(request_.ifr_name, IFNAMSIZ - 1);
   }
 
-  bool control(unsigned long command) { return ::ioctl(fd_.get(), command, &request_) == 0; }
+  bool control(unsigned long command) { return ::ioctl(fd_, command, &request_) == 0; }
   bool ethtool(void* command) {
     request_.ifr_data = static_cast<char*>(command);
     return control(SIOCETHTOOL);
@@ -43,7 +51,7 @@ class ControlSocket {
   const ifreq& request() const { return request_; }
 
  private:
-  UniqueFd fd_;
+  const int fd_;
   ifreq request_{};
 };
 

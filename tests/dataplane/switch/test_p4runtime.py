@@ -1,15 +1,21 @@
 """The P4Runtime server: arbitration, pipeline configs, batches, errors (no traffic)."""
 
+import queue
+from pathlib import Path
+
 import grpc
 import pytest
 from p4.v1 import p4runtime_pb2 as p4
+from tiercast.v1 import lab_pb2, queue_pb2
+
+from ...patience import wait_until
 
 PORTS = ("--port", "1=p1", "--port", "2=p2")
 SET = p4.SetForwardingPipelineConfigRequest
 GET = p4.GetForwardingPipelineConfigRequest
 MAC = bytes.fromhex("020000000002")
 
-OK, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED, ABORTED = 0, 5, 6, 7, 10
+OK, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED, ABORTED, UNIMPLEMENTED = 0, 5, 6, 7, 10, 12
 
 
 @pytest.fixture
@@ -95,6 +101,46 @@ def test_before_a_pipeline_is_set(primary, switch):
     refused(grpc.StatusCode.FAILED_PRECONDITION,
             switch.p4runtime.GetForwardingPipelineConfig, GET(device_id=1))  # fmt: skip
     refused(grpc.StatusCode.NOT_FOUND, primary.set_pipeline, SET.COMMIT, None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"rate_bps": 10**16}, "rate"), ({"delay_ns": 10**16}, "delay"),
+     ({"wire": queue_pb2.Wire(duplicate=2)}, "duplicate")],
+)  # fmt: skip
+def test_a_link_is_checked_before_there_is_a_pipeline(primary, switch, p4info, wrong, said):
+    """Otherwise no program could be loaded."""
+    set_link = lab_pb2.SetLinkRequest(port=1, **wrong)
+    text = refused(grpc.StatusCode.INVALID_ARGUMENT, switch.lab.SetLink, set_link)
+    assert text.startswith(f"port 1: {said}"), text
+    primary.set_pipeline(SET.VERIFY_AND_SAVE, p4info.config())
+    primary.set_pipeline(SET.COMMIT, None)
+    primary.insert(p4info.host("10.0.2.2", 2, MAC))
+
+
+def test_streams_are_limited_before_they_say_anything(primary, switch):
+    silent = [switch.p4runtime.StreamChannel(iter(queue.SimpleQueue().get, None))
+              for _ in range(63)]  # fmt: skip
+    wait_until(lambda: threads(switch) > 2 * 63, "all streams are open")
+    one_more = switch.p4runtime.StreamChannel(iter(queue.SimpleQueue().get, None))
+    text = refused(grpc.StatusCode.RESOURCE_EXHAUSTED, next, one_more)
+    assert text == "64 streams are open, which is the maximum"
+    for stream in silent:
+        stream.cancel()
+    refused(grpc.StatusCode.FAILED_PRECONDITION, primary.read)  # it goes on
+
+    def has_room() -> bool:
+        stream = switch.p4runtime.StreamChannel(iter([p4.StreamMessageRequest()]))
+        try:
+            return next(stream).error.canonical_code == UNIMPLEMENTED
+        except grpc.RpcError:
+            return False
+
+    wait_until(has_room, "ended streams make room")
+
+
+def threads(switch) -> int:
+    return len(list(Path(f"/proc/{switch.process.pid}/task").iterdir()))
 
 
 def test_get_gives_back_what_was_set(primary, switch, p4info):

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <vector>
 
 #include "protocols/base/rng.h"
+#include "protocols/schemes/mdpcc/messages.h"
 #include "protocols/schemes/rlm/messages.h"
 #include "protocols/schemes/sim/messages.h"
 #include "protocols/wire/bytes.h"
@@ -281,6 +283,48 @@ TEST(SenderSessions, FeedbackOfOthersThanItsMembersIsCountedAndReachesNoCore) {
   EXPECT_EQ(totals.feedback_refused, 0u);
   EXPECT_EQ(totals.feedback_refusals.impersonated, 2u);
   EXPECT_EQ(totals.feedback_refusals.non_member, 1u);
+}
+
+// MDP-CC finishes by its timer, when nobody has asked for anything for a while. Its last receiver
+// may have left before; but while there has been none, a sender that is alone waits for one.
+TEST(SenderSessions, ATransferIsFinishedOnceItsReceiversHaveGone) {
+  const std::string file = testing::TempDir() + "finished.bin";
+  std::ofstream(file, std::ios::binary) << std::string(20'000, 'x');
+  for (const bool somebody_was_there : {false, true}) {
+    Table sessions;
+    SessionRequest request;
+    request.scheme = "mdpcc";
+    request.config.session = 7;
+    request.config.layers = 1;
+    request.config.packet_size = 1000;
+    request.config.parameters = Parameters(find_scheme("mdpcc").parameters);
+    request.top_rank = 0;
+    request.input = file;
+    Session& session = sessions.start(request);
+    const auto run_until = [&](std::int64_t second) {
+      sessions.run_until(Time::nanoseconds(second * 1'000'000'000), [](std::span<std::byte>) {});
+    };
+    run_until(1);
+    if (somebody_was_there) {
+      wire::UdpPacket packet;
+      wire::MdpccProbe probe;
+      ASSERT_FALSE(sessions.controls.empty());
+      ASSERT_EQ(wire::parse_udp_frame(sessions.controls.back(), packet), wire::FrameError::kOk);
+      ASSERT_EQ(wire::parse(packet.payload, probe), wire::Error::kOk);
+      wire::MdpccReport leave;
+      leave.session = 7;
+      leave.flags = wire::kMdpccLeave;
+      leave.probe_seq = probe.probe_seq;
+      leave.source = 9;
+      leave.response_us = probe.tx_time_us;
+      std::array<std::byte, wire::MdpccReport::kBytes> message;
+      ASSERT_EQ(wire::write(leave, message), message.size());
+      sessions.table->receive(sessions.now, session.slot(), 7, {message, 44, false, 0x0a000009});
+    }
+    EXPECT_FALSE(session.finished());
+    run_until(300);
+    EXPECT_EQ(session.finished(), somebody_was_there);
+  }
 }
 
 // With keys, feedback counts once, and only with the seal of the receiver that it names. What goes

@@ -158,5 +158,12 @@ TEST_F(ArbitrationTest, StreamsOfARoleAreLimited) {
   EXPECT_EQ(refused(1000, 1000, "other"), grpc::OK);
 }
 
+TEST_F(ArbitrationTest, RolesAreLimited) {
+  StreamId stream = 1;
+  for (; stream <= Arbitration::kMaxRoles; ++stream) update(stream, stream, std::to_string(stream));
+  EXPECT_EQ(refused(stream, 1000, "other"), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(refused(stream, 1000, "1"), grpc::OK);
+}
+
 }  // namespace
 }  // namespace tiercast::vswitch

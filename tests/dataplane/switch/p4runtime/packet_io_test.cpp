@@ -113,6 +113,29 @@ TEST(PacketIo, WithoutControllerHeadersPayloadsAreFrames) {
   EXPECT_EQ(io.encode(packet), "frame");
 }
 
+TEST(PacketIo, AHeaderThatIsGivenTwiceIsRefused) {
+  constexpr const char* kOne = R"(
+    controller_packet_metadata {
+      preamble { name: "packet_out" }
+      metadata { id: 1 name: "egress_port" bitwidth: 16 }
+    })";
+  EXPECT_NO_THROW(PacketIo(p4info(kOne)));
+  EXPECT_THROW(PacketIo(p4info(std::string(kOne) + kOne)), RequestError);
+}
+
+TEST(PacketIo, AFieldHasUpTo2048Bits) {
+  const auto with = [](const char* bits) {
+    return p4info(std::string(R"(
+      controller_packet_metadata {
+        preamble { name: "packet_in" }
+        metadata { id: 1 name: "wide" bitwidth: )") +
+                  bits + "} }");
+  };
+  EXPECT_NO_THROW(PacketIo(with("2048")));
+  EXPECT_THROW(PacketIo(with("2056")), RequestError);
+  EXPECT_THROW(PacketIo(with("2147483640")), RequestError);
+}
+
 TEST(PacketIo, AHeaderThatIsNotWholeBytesIsRefused) {
   EXPECT_THROW(PacketIo(p4info(R"(
     controller_packet_metadata {
