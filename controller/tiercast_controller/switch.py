@@ -202,11 +202,22 @@ class ManagedSwitch:
 
     async def set_link(self, request: lab_pb2.SetLinkRequest) -> None:
         """As P4RuntimeClient.set_link; a switch that is away gets it when it returns."""
-        if not self.is_away:
-            with contextlib.suppress(UnreachableError), self._away_if_unreachable():
+        before = self._links.get(request.port, lab_pb2.SetLinkRequest(port=request.port))
+        wanted = lab_pb2.SetLinkRequest()
+        wanted.CopyFrom(before)
+        wanted.MergeFrom(request)
+        self._links[request.port] = wanted  # first, since the switch may be away from now on
+        if self.is_away:
+            return
+        try:
+            with self._away_if_unreachable():
                 await self.client.set_link(request)
-        kept = self._links.setdefault(request.port, lab_pb2.SetLinkRequest(port=request.port))
-        kept.MergeFrom(request)
+        except UnreachableError:
+            pass
+        except SwitchError:
+            if self._links[request.port] is wanted:
+                self._links[request.port] = before
+            raise
 
     async def set_trace(self, ports: Iterable[trace_pb2.PortTrace]) -> None:
         """As P4RuntimeClient.set_trace; a switch that is away gets it when it returns."""
@@ -309,10 +320,7 @@ class ManagedSwitch:
                 self._seen = True
             await self._mend()
             await self._set_queues(self._desired().queues)
-            for request in self._links.values():
-                await self.client.set_link(request)
-            if self._traced:
-                await self.client.set_trace(self._traced)
+            await self._restore_links_and_trace()
             self._reachable.set()
         if restarted:
             trees = [installer.again() for installer in self._installers.values()]
@@ -322,6 +330,20 @@ class ManagedSwitch:
             if not done.done():
                 self.client.lost.result()
         return restarted
+
+    async def _restore_links_and_trace(self) -> None:
+        """What is set meanwhile is sent as well: until the switch counts as reachable, nobody else
+        sends it."""
+        links: dict[int, lab_pb2.SetLinkRequest] = {}
+        traced: list[trace_pb2.PortTrace] = []
+        while links != self._links or traced != self._traced:
+            for port, request in list(self._links.items()):
+                if links.get(port) != request:
+                    links[port] = request
+                    await self.client.set_link(request)
+            if traced != self._traced:
+                traced = self._traced
+                await self.client.set_trace(traced)
 
     async def _take_over(self, found: MulticastState) -> None:
         """Changes what an earlier controller left to what the trees need, and removes everything

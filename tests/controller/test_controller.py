@@ -24,6 +24,7 @@ from tiercast_controller.base.errors import (
 from tiercast_controller.controller import Controller
 from tiercast_controller.multicast.igmp import Type, parse_frame
 from tiercast_controller.multicast.querier import Querier
+from tiercast_controller.multicast.replication import ReplicationGroups
 from tiercast_controller.multicast.trees import SessionState, SessionTrees, Upstream
 from tiercast_controller.network.aggregation import aggregation_entries
 from tiercast_controller.network.marking import DualPi2, Pi2, Red
@@ -325,6 +326,46 @@ async def test_a_switch_that_keeps_refusing_fails_the_run(start, igmp) -> None:
         await asyncio.wait_for(asyncio.shield(run.controller.failed), PATIENCE_S)
     assert "RESOURCE_EXHAUSTED" in run.of("failure")[0]["reason"]
     assert run.of("igmp") == []
+
+
+async def test_an_error_that_no_switch_made_fails_the_run(start, igmp, monkeypatch) -> None:
+    run = await start(depth=1)
+
+    def refuse(*_: object) -> None:
+        raise ConfigurationError("session 300 does not fit")
+
+    monkeypatch.setattr(ReplicationGroups, "plan", refuse)
+    await run.report("h1", igmp.join(group_address(1, 0)))
+    said = "internal error in the installer of 1: session 300 does not fit"
+    with pytest.raises(SwitchError, match=said):
+        await asyncio.wait_for(asyncio.shield(run.controller.failed), PATIENCE_S)
+
+
+async def test_links_that_change_while_a_switch_returns_are_set(start) -> None:
+    run = await start(depth=1)
+    server = run.servers["s0"]
+    for port in (1, 2):
+        await run.controller.set_link("s0", port, rate_bps=4_000_000)
+    await server.die()
+    await run.until(lambda: run.of("switch"))
+    set_link, changes = server.SetLink, [(1, 1_000_000), (3, 2_000_000)]
+
+    async def set_and_change(request, context):
+        """After what it gets, there are two changes more, of a port that it has and another."""
+        answer = await set_link(request, context)
+        while changes:
+            port, rate_bps = changes.pop()
+            assert run.controller.is_away("s0")
+            await run.controller.set_link("s0", port, rate_bps=rate_bps)
+        return answer
+
+    server.SetLink = set_and_change
+    await server.serve(run.topology.switch("s0").address)
+    await run.until(lambda: len(run.of("switch")) == 2)
+    assert run.of("switch")[1]["state"] == "back"
+    rates = {one.port: one.rate_bps for one in server.links if one.HasField("rate_bps")}
+    assert rates == {1: 1_000_000, 2: 4_000_000, 3: 2_000_000}
+    assert not run.controller.failed.done()
 
 
 async def test_a_switch_that_is_away_for_too_long_fails_the_run(start) -> None:

@@ -281,6 +281,13 @@ async def test_a_clock_that_was_set_back_does_not_keep_a_later_controller_out(
     await third.close()
 
 
+async def test_a_client_asks_again_on_a_stream_that_lives(client) -> None:
+    await client.set_pipeline()
+    await client.connect(PATIENCE_S)
+    await client.write([Update(Op.INSERT, HOST)])
+    assert not client.lost.done()
+
+
 async def test_a_client_connects_again_to_a_switch_that_returns(client, switch) -> None:
     await client.set_pipeline()
     await switch[1].close()

@@ -111,6 +111,19 @@ def test_a_simulator_that_is_killed_leaves_its_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_tiercast_may_be_process_1(tmp_path: Path) -> None:
+    """As in a container: its children's parent is that process, and lives."""
+    run = [ROOT / "tiercast", "run", "sim-smoke", "--runtime", "ns3", "--duration", "9s"]
+    result = subprocess.run(
+        ["unshare", "--pid", "--fork", "--mount-proc", *run, "--results", tmp_path],
+        capture_output=True,
+        text=True,
+    )
+    assert result.stderr == ""
+    assert load_run((tmp_path / "latest").resolve()).end_s == 9
+
+
+@pytest.mark.slow
 def test_ctrl_c_leaves_rows(tmp_path: Path) -> None:
     virtual = Virtual(tmp_path)
     virtual.process.send_signal(signal.SIGINT)

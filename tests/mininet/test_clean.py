@@ -53,11 +53,12 @@ ORPHAN = """
     """
 
 
-def test_what_an_ended_lab_left_is_named_and_removed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("node", ["h3", "switches"])  # of one host, of all switches
+def test_what_an_ended_lab_left_is_named_and_removed(tmp_path: Path, node: str) -> None:
     left = folder(tmp_path, "ab12-x1y2z3a4")
     said = alone(
         tmp_path,
-        ORPHAN.format(run="ab12", node="h3")
+        ORPHAN.format(run="ab12", node=node)
         + """
     ip link add ab12-s0p1 type veth peer name ab12-h3p1
     ip link add mine type veth peer name ab12-mine
@@ -71,7 +72,7 @@ def test_what_an_ended_lab_left_is_named_and_removed(tmp_path: Path) -> None:
     """,
     )
     first, second, third = "\n".join(said).split("\n--\n")
-    named = ["the namespace of mininet:ab12-h3, with 3 processes", "interface ab12-s0p1"]
+    named = [f"the namespace of mininet:ab12-{node}, with 3 processes", "interface ab12-s0p1"]
     named += ["interface ab12-h3p1", str(left)]
     links = ["ab12-mine", "lo", "mine"]  # of other names
     there = sorted([*links, "ab12-h3p1", "ab12-s0p1"])

@@ -92,6 +92,10 @@ class Installer:
                 for done in waiting:
                     done.cancel()
                 raise
+            except Exception as error:  # else nobody would hear of it, and all would wait for ever
+                name = f"the installer of {self.tree.key}"
+                log.error("%s: %r", name, error, exc_info=error)
+                failure = SwitchError(f"internal error in {name}: {error}")
             for done in waiting:
                 if done.done():
                     continue

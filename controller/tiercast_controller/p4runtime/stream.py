@@ -112,6 +112,7 @@ class ControlStream:
             async with asyncio.timeout(timeout_s):
                 if self._call is None or self._call.done() or self.lost.done():
                     await self._open()
+                self._connected = False  # until it has answered, also on a stream that lives
                 await self._claim()
         except TimeoutError:
             await self._end()

@@ -59,11 +59,12 @@ class Interrupt:
             raise Interrupted(f"interrupted by {self.signal.name}")
 
 
-def die_with_parent() -> None:
-    """Asks the kernel to kill this process when its parent dies, for whatever reason."""
+def die_with(parent: int) -> None:
+    """Asks the kernel to kill this process when its parent dies, for whatever reason. `parent` is
+    that one's process id."""
     import ctypes
 
     PR_SET_PDEATHSIG = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:  # the parent died before the call
+    if os.getppid() != parent:  # it died before the call
         os._exit(1)

@@ -13,13 +13,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from tiercast_controller.base.installation import ROOT
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, RunFailed
-from tiercast_lab.base.interrupt import die_with_parent
+from tiercast_lab.base.interrupt import die_with
 from tiercast_lab.bench.device_file import DeviceFile
 from tiercast_lab.bench.tester import CabledPort
 
@@ -181,7 +182,7 @@ class EmbeddedDevice:
         with (self._folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
-                start_new_session=True, preexec_fn=die_with_parent,
+                start_new_session=True, preexec_fn=partial(die_with, os.getpid()),
             )  # fmt: skip
         self._processes.append((name, process))
 

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import RunFailed
-from tiercast_lab.base.interrupt import Interrupt, die_with_parent
+from tiercast_lab.base.interrupt import Interrupt, die_with
 
 MEMORY_MB = 512
 END_S = 10.0
@@ -61,7 +63,7 @@ class Tester:
         self._interrupt = interrupt
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, start_new_session=True, preexec_fn=die_with_parent,
+            text=True, start_new_session=True, preexec_fn=partial(die_with, os.getpid()),
         )  # fmt: skip
         self.ports: list[dict[str, Any]] = self.ask({"do": "ports"})["ports"]
 

@@ -23,7 +23,7 @@ from tiercast_lab.base.errors import LabError
 from tiercast_lab.base.machine import require_root
 
 # As run.mininet.network names them: a node's shell, and an interface, by the run's id.
-_SHELL = re.compile(r"mininet:([0-9a-f]{4})-[hst][0-9]+")
+_SHELL = re.compile(r"mininet:([0-9a-f]{4})-(?:[hst][0-9]+|switches)")
 _INTERFACE = re.compile(r"([0-9a-f]{4})-[hst][0-9]+[piw][0-9]+")
 _FOLDER = re.compile(re.escape(scratch.PREFIX) + r"([0-9a-f]{4})-[a-z0-9_]+")
 

@@ -30,7 +30,7 @@ from tiercast_controller.network import marking
 import tiercast_lab
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import Interrupted, LabError
-from tiercast_lab.base.interrupt import Interrupt, die_with_parent
+from tiercast_lab.base.interrupt import Interrupt, die_with
 from tiercast_lab.base.scratch import scratch_folder
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.results.verdict import BOUNDS
@@ -252,6 +252,9 @@ class LocalWorkers:
 
 
 def _work(connection: Connection, job: Job, scratch: Path) -> None:
-    die_with_parent()
+    fork_server = os.getppid()
+    if fork_server == 1:  # it has died, and this is nobody's child
+        os._exit(1)
+    die_with(fork_server)
     with contextlib.suppress(Interrupted):  # the driver decides what to do about an interrupt
         connection.send(make(job, scratch))

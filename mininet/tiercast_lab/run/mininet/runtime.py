@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import math
 import os
@@ -61,6 +62,7 @@ DRAIN_S = 3.0  # from the end of all agents to empty queues
 DRAIN_POLL_S = 0.1
 CRASH_S = 1.0  # from a program's last message to the end of its process
 CONTROLLER_NICE = -10  # of this process, because joins wait for it
+_M_ARENA_MAX = -8  # of mallopt(3)
 
 
 @dataclass(kw_only=True)
@@ -189,10 +191,14 @@ class Live:
         self.igmp = IgmpListeners(network)
         self.loop_watch = LoopWatch()
         self.watches: list[asyncio.Task[None]] = []  # for the rows of kind `pause`
+        self._timed: list[asyncio.Task[None]] = []  # what the experiment lets happen at its times
         self.start_ns = 0
         self.skipped: dict[str, int] = {}  # packets that were not traced, by switch
 
     async def run(self) -> None:
+        # With an arena for each of gRPC's threads, what one frees is not used again by others, and
+        # memory creeps up for hours.
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
         controller = self._controller()
         self.watches.append(asyncio.create_task(self.loop_watch.watch()))
         work = asyncio.create_task(self._work(controller))
@@ -227,11 +233,18 @@ class Live:
             self.run_.recorder.check()
             self.network.check()  # first: without an interface programs end
             self._check_children()
+            self._check_timed()
             if controller.failed.done():
                 await asyncio.sleep(CRASH_S / 2)
                 self._check_children()
                 controller.failed.result()
             await asyncio.sleep(WATCH_S)
+
+    def _check_timed(self) -> None:
+        """One that has failed ends the run now: what would come after it does not happen."""
+        for task in self._timed:
+            if task.done() and not task.cancelled():
+                task.result()
 
     def _check_children(self) -> None:
         """A switch that somebody has killed goes on: the controller brings it back."""
@@ -285,7 +298,7 @@ class Live:
         controller.start_agents(at_once)
         controller.leave_agents(name for name in agents if name not in at_once)
         run.enter(RUNNING)
-        timed = [
+        self._timed = [
             asyncio.create_task(self._events(controller)),
             asyncio.create_task(self._members(controller, changes)),
             asyncio.create_task(self.commands.run(self.start_ns / 1e9, self._on_command)),
@@ -296,11 +309,9 @@ class Live:
         ]
         try:
             await self.go_on(controller, load)
-            for task in timed:
-                if task.done():
-                    task.result()
+            self._check_timed()
         finally:
-            for task in timed:
+            for task in self._timed:
                 task.cancel()
         run.enter("ending")
         await self.commands.stop()

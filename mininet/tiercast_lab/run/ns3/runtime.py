@@ -7,9 +7,11 @@ and takes its rows. docs/ns3.md describes the lines that the two exchange.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from tiercast_controller.virtual import VirtualController
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import RunFailed, among
-from tiercast_lab.base.interrupt import Interrupt, die_with_parent
+from tiercast_lab.base.interrupt import Interrupt, die_with
 from tiercast_lab.experiment.tcp_stack import OF_NS3
 from tiercast_lab.run.controller_input import (
     Reach,
@@ -96,7 +98,7 @@ class Ns3Run(Run):
                 stderr=errors,
                 # With a session of its own the child gets no Ctrl-C from the terminal: this process
                 # decides how to react.
-                preexec_fn=die_with_parent,
+                preexec_fn=partial(die_with, os.getpid()),
                 start_new_session=True,
             )
             try:
