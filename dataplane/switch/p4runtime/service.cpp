@@ -20,6 +20,8 @@ namespace {
 // For how long updates are performed before packets get their turn, so that a long batch does not
 // stop the traffic. Each turn costs a wake-up of the data plane's thread and one of the caller's.
 constexpr std::chrono::microseconds kUpdatesTurn{50};
+// The same for reading: so many counters, registers or meters at a time.
+constexpr std::uint64_t kCellsTurn = 256;
 // Limits of one message. gRPC clients accept up to 4 MiB.
 constexpr std::size_t kEntitiesAtOnce = 512;
 constexpr std::size_t kBytesAtOnce = 1u << 20;
@@ -152,8 +154,13 @@ grpc::Status P4RuntimeService::Read(grpc::ServerContext*, const p4::v1::ReadRequ
       };
       for (const p4::v1::Entity& entity : request->entities()) {
         results.push_back(answer([&] {
-          pipelines_.with_target(
-              [&](const Target& target) { read_entities(target, entity, sink); });
+          CellTurn turn{.most = kCellsTurn};
+          do {
+            turn.more = false;
+            pipelines_.with_target(
+                [&](const Target& target) { read_entities(target, entity, turn, sink); });
+            turn.skip += kCellsTurn;
+          } while (turn.more);
           return grpc::Status::OK;
         }));
       }

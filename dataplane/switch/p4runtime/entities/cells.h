@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
 
+#include "dataplane/switch/p4runtime/entities/entities.h"
 #include "dataplane/switch/p4runtime/translate/errors.h"
 #include "dataplane/switch/p4runtime/translate/program_info.h"
 
@@ -32,14 +34,24 @@ Cells cells_of(const ProgramInfo::Array& array, const Entry& entry, const std::s
   return {cell, cell + 1};
 }
 
-// Calls use(array, index) for the cells that a read with this id selects. id 0 selects all arrays.
+// Calls use(array, index) for the cells of the turn, of those that a read with this id selects. id
+// 0 selects all arrays.
 template <class Entry, class Use>
 void select_cells(const std::map<std::uint32_t, ProgramInfo::Array>& arrays, std::uint32_t id,
-                  const Entry& entry, const Use& use) {
+                  const Entry& entry, CellTurn& turn, const Use& use) {
+  std::uint64_t skip = turn.skip, left = turn.most;
   for (const auto& [array_id, array] : arrays) {
     if (id != 0 && id != array_id) continue;
     const Cells cells = id == 0 ? Cells{0, array.size} : cells_of(array, entry, array.name);
-    for (std::uint64_t i = cells.first; i < cells.last; ++i) use(array, i);
+    const std::uint64_t skipped = std::min(skip, cells.last - cells.first);
+    skip -= skipped;
+    for (std::uint64_t i = cells.first + skipped; i < cells.last; ++i, --left) {
+      if (left == 0) {
+        turn.more = true;
+        return;
+      }
+      use(array, i);
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -51,8 +52,23 @@ p4::v1::TableEntry entry_message(const Annotations& annotations, const ProgramIn
                                  const engine::TableEntry& entry);
 
 using EntitySink = std::function<void(p4::v1::Entity&&)>;
-// Passes all entities that one entity of a ReadRequest selects to `sink`. Throws RequestError.
-void read_entities(const Target& target, const p4::v1::Entity& request, const EntitySink& sink);
+// Which of the cells (of counters, registers and meters) that a read selects are read now, so that
+// packets get their turn between parts of many.
+struct CellTurn {
+  static constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t skip = 0;     // those of earlier turns
+  std::uint64_t most = kAll;  // of this one
+  bool more = false;          // there are others; set by the read
+};
+// Passes the entities that one entity of a ReadRequest selects to `sink`: of cells those of the
+// turn, else all. Throws RequestError.
+void read_entities(const Target& target, const p4::v1::Entity& request, CellTurn& turn,
+                   const EntitySink& sink);
+inline void read_entities(const Target& target, const p4::v1::Entity& request,
+                          const EntitySink& sink) {
+  CellTurn all;
+  read_entities(target, request, all, sink);
+}
 
 // The updates that give the whole state of this switch to a new switch with the same program:
 // members and groups of action profiles, entries, default actions, multicast groups, sessions,

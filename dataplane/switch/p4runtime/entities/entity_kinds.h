@@ -28,7 +28,8 @@ inline void refuse_meter_counters(bool given, const std::string& place) {
   if (given) throw RequestError(grpc::UNIMPLEMENTED, place + ": meters do not count packets");
 }
 void write_meter(const Target& target, p4::v1::Update::Type type, const p4::v1::MeterEntry& entry);
-void read_meters(const Target& target, const p4::v1::MeterEntry& request, const EntitySink& sink);
+void read_meters(const Target& target, const p4::v1::MeterEntry& request, CellTurn& turn,
+                 const EntitySink& sink);
 
 // --- action_profiles.cpp --- Sets what an entry does in a table with an action profile: a member,
 // a group or an action set. old: the entry that is replaced, or null. written: the action set in

@@ -73,10 +73,11 @@ void write_meter(const Target& target, p4::v1::Update::Type type, const p4::v1::
     require(target.pipeline.write_meter(array.name, i, config));
 }
 
-void read_meters(const Target& target, const p4::v1::MeterEntry& request, const EntitySink& sink) {
+void read_meters(const Target& target, const p4::v1::MeterEntry& request, CellTurn& turn,
+                 const EntitySink& sink) {
   if (request.meter_id() != 0) target.info.meter(request.meter_id());
   refuse_meter_counters(request.has_counter_data(), "meter_entry");
-  select_cells(target.info.meters(), request.meter_id(), request,
+  select_cells(target.info.meters(), request.meter_id(), request, turn,
                [&](const ProgramInfo::Array& array, std::uint64_t index) {
                  p4::v1::Entity out;
                  p4::v1::MeterEntry& entry = *out.mutable_meter_entry();

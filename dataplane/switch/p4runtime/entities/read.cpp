@@ -155,10 +155,10 @@ void read_direct_meters(const Target& target, const p4::v1::DirectMeterEntry& re
                    });
 }
 
-void read_counters(const Target& target, const p4::v1::CounterEntry& request,
+void read_counters(const Target& target, const p4::v1::CounterEntry& request, CellTurn& turn,
                    const EntitySink& sink) {
   if (request.counter_id() != 0) target.info.counter(request.counter_id());
-  select_cells(target.info.counters(), request.counter_id(), request,
+  select_cells(target.info.counters(), request.counter_id(), request, turn,
                [&](const ProgramInfo::Array& array, std::uint64_t index) {
                  Entity out;
                  p4::v1::CounterEntry& entry = *out.mutable_counter_entry();
@@ -170,10 +170,10 @@ void read_counters(const Target& target, const p4::v1::CounterEntry& request,
                });
 }
 
-void read_registers(const Target& target, const p4::v1::RegisterEntry& request,
+void read_registers(const Target& target, const p4::v1::RegisterEntry& request, CellTurn& turn,
                     const EntitySink& sink) {
   if (request.register_id() != 0) target.info.register_array(request.register_id());
-  select_cells(target.info.registers(), request.register_id(), request,
+  select_cells(target.info.registers(), request.register_id(), request, turn,
                [&](const ProgramInfo::Array& array, std::uint64_t index) {
                  if (array.width == 0) {
                    if (request.register_id() == 0) return;
@@ -267,16 +267,18 @@ p4::v1::TableEntry entry_message(const Annotations& annotations, const ProgramIn
   return message;
 }
 
-void read_entities(const Target& target, const Entity& request, const EntitySink& sink) {
+void read_entities(const Target& target, const Entity& request, CellTurn& turn,
+                   const EntitySink& sink) {
   switch (request.entity_case()) {
     case Entity::kTableEntry: return read_table(target, request.table_entry(), sink);
     case Entity::kDirectCounterEntry:
       return read_direct_counters(target, request.direct_counter_entry(), sink);
     case Entity::kDirectMeterEntry:
       return read_direct_meters(target, request.direct_meter_entry(), sink);
-    case Entity::kCounterEntry: return read_counters(target, request.counter_entry(), sink);
-    case Entity::kRegisterEntry: return read_registers(target, request.register_entry(), sink);
-    case Entity::kMeterEntry: return read_meters(target, request.meter_entry(), sink);
+    case Entity::kCounterEntry: return read_counters(target, request.counter_entry(), turn, sink);
+    case Entity::kRegisterEntry:
+      return read_registers(target, request.register_entry(), turn, sink);
+    case Entity::kMeterEntry: return read_meters(target, request.meter_entry(), turn, sink);
     case Entity::kActionProfileMember:
       return read_members(target, request.action_profile_member(), sink);
     case Entity::kActionProfileGroup:

@@ -158,6 +158,7 @@ TEST_F(EntitiesTest, Counters) {
   for (const auto& counter : p4info_.counters())
     cells += static_cast<std::uint64_t>(counter.size());
   EXPECT_EQ(read("counter_entry { }").size(), cells);
+  EXPECT_EQ(read_in_turns("counter_entry { }", 10'000).size(), cells);
   EXPECT_EQ(modify("counter_entry { counter_id: $egress_fates data { } }"), grpc::OK);
   EXPECT_EQ(read(cell).at(0).counter_entry().data().packet_count(), 0);
 }

@@ -93,6 +93,20 @@ class EntityFixture : public ::testing::Test {
     read_entities(target_, entity(text), [&](Entity&& found) { out.push_back(std::move(found)); });
     return out;
   }
+  // In turns of so many cells.
+  std::vector<Entity> read_in_turns(const std::string& text, std::uint64_t most) {
+    std::vector<Entity> out;
+    CellTurn turn{.most = most};
+    do {
+      turn.more = false;
+      std::size_t found = out.size();
+      read_entities(target_, entity(text), turn,
+                    [&](Entity&& one) { out.push_back(std::move(one)); });
+      EXPECT_LE(out.size() - found, most);
+      turn.skip += most;
+    } while (turn.more);
+    return out;
+  }
   grpc::StatusCode read_refused(const std::string& text) {
     try {
       read(text);

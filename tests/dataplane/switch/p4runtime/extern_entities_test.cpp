@@ -36,6 +36,22 @@ TEST_F(MeterTest, CellsAreConfiguredReadAndReset) {
   EXPECT_FALSE(read("meter_entry { meter_id: 9 index { } }").at(0).meter_entry().has_config());
 }
 
+TEST_F(MeterTest, CellsAreReadInTurns) {
+  EXPECT_EQ(modify(R"(meter_entry { meter_id: 9 index { index: 2 }
+                                    config { cir: 4 cburst: 5 pir: 8 pburst: 9 } })"),
+            grpc::OK);
+  for (const char* const wanted : {"meter_entry { }", "meter_entry { meter_id: 9 }",
+                                   "meter_entry { meter_id: 9 index { index: 2 } }"}) {
+    const auto all = read(wanted);
+    for (std::uint64_t most = 1; most <= 5; ++most) {
+      const auto parts = read_in_turns(wanted, most);
+      ASSERT_EQ(parts.size(), all.size()) << wanted << most;
+      for (std::size_t i = 0; i < all.size(); ++i)
+        EXPECT_TRUE(MessageDifferencer::Equals(parts[i], all[i])) << wanted << most << ", " << i;
+    }
+  }
+}
+
 class DirectMeterTest : public EntityFixture {
  protected:
   explicit DirectMeterTest(const std::string& type = "TWO_RATE_THREE_COLOR")
