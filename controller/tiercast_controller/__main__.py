@@ -1,4 +1,5 @@
-"""python -m tiercast_controller CONFIG: runs the controller against the switches in a YAML file."""
+"""`tiercast controller CONFIG`: runs the controller against the switches in a YAML file. It needs
+nothing of the lab: `python -m tiercast_controller` does the same where PYTHONPATH leads to it."""
 
 from __future__ import annotations
 
@@ -26,18 +27,20 @@ EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, program: str = "tiercast_controller") -> int:
     # Otherwise gRPC would report each connection that a switch closes.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     parser = argparse.ArgumentParser(
-        prog="tiercast_controller",
+        prog=program,
         description="Loads the P4 program and routes into every switch, grows multicast trees from "
         "IGMP reports, and serves agents. Events and telemetry go to standard output, one JSON "
         "object a line, until SIGINT or SIGTERM.",
-        epilog=f"an example of CONFIG:\n\n{EXAMPLE}",
+        epilog=f"Examples:\n  {program} network.yaml\n"
+        f"  {program} network.yaml --tls lab-keys --standby\n\n"
+        f"an example of CONFIG:\n\n{EXAMPLE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"tiercast_controller {VERSION}")
+    parser.add_argument("--version", action="version", version=f"{program} {VERSION}")
     parser.add_argument("config", type=Path, metavar="CONFIG", help="YAML file")
     parser.add_argument(
         "--tls",

@@ -1,5 +1,5 @@
-"""Reads the YAML of a controller that runs on its own. `python -m tiercast_controller --help` shows
-an example.
+"""Reads the YAML of a controller that runs on its own. `tiercast controller --help` shows an
+example.
 
 Errors name the file, the place in it, the value and what is wrong with it.
 """

@@ -145,7 +145,7 @@ def test_a_file_is_text_of_a_mebibyte_at_most(tmp_path) -> None:
     for content, said in [
         (b"#" * (MAX_BYTES + 1), f"{path}: more than {MAX_BYTES} bytes"),
         (b"a: 1\nb: \xff", f"{path}:2: not a text file; valid: UTF-8"),
-        (b"- a", f"{path}:1: the file is no mapping; valid: lines of `key: value`"),
+        (b"- a", f"{path}:1: the file is not a mapping; valid: lines of `key: value`"),
     ]:
         path.write_bytes(content)
         with pytest.raises(YamlError, match=said):

@@ -239,6 +239,7 @@ def test_a_law_fills_a_table_and_a_register(tmp_path: Path) -> None:
         ("max: 1000", "max: most", r"values.most.max: 'most'; valid: a bound, or"),
         ("max: 1000}", "min: least, default: 4}\n      least: {type: packets, default: 5}",
          r":10: marking.late: defaults: least 5 and most 4: valid is least <= most"),
+        ("marking:\n", "extends: tiercast\nmarking: [red]\nx:\n", r":10: marking: \['red'\]; valid: a mapping, by kind"),
         ("unicast:", "extends: other\nunicast:", r":1: extends: 'other'; valid: tiercast"),
         ("type: packets, max", "type: packets, most", r"marking.late.values.most.most: unknown key; valid: type"),
     ],

@@ -1,6 +1,7 @@
 """Policies as the entries that the program gets: fixed-point values computed by hand, and values
 that do not fit."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -25,6 +26,7 @@ from tiercast_controller.network.marking import (
     Red,
     ThresholdMarking,
 )
+from tiercast_controller.network.marking.red import _spacing
 
 TRAFFIC = PortTraffic(rate_bps=6_000_000, packet_bytes=1000, idle_us=70)
 
@@ -256,6 +258,20 @@ def test_no_product_of_the_program_exceeds_32_bits(min_th, width, max_p, rate_bp
     assert p["max_th"] * p["gentle_slope"] < 1 << 32
     assert p["max_p"] + ((p["max_th"] * p["gentle_slope"]) >> 8) <= 1 << 24
     assert p["idle_limit_us"] * p["idle_rate"] <= 1 << 31
+
+
+@given(st.floats(1e-4, 1) | st.integers(1, 10_000).map(lambda n: 1 / n), st.booleans())
+def test_the_mean_spacing_of_reds_marks_is_the_sum_of_its_terms(p: float, wait: bool) -> None:
+    most = 2 if wait else 1
+    terms = math.fsum(min(1.0, most - n * p) for n in range(math.ceil(most / p)))
+    assert _spacing(p, wait) == pytest.approx(terms, rel=1e-12)
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_reds_equation_takes_no_longer_for_a_small_probability(wait: bool) -> None:
+    red = Red(max_p=1e-12, wait=wait)
+    mean = 1.5e12 if wait else 0.5e12
+    assert red.probability(14.999999999) == pytest.approx(1 / mean, rel=1e-6)
 
 
 @given(st.integers(10**6, 0x3FFFF * 1000), st.floats(1e-9, 9.9), st.floats(1e-9, 9.9))

@@ -6,12 +6,14 @@ import json
 import re
 import shutil
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.show.docs_pages import runtimes as runtimes_page
+from tiercast_lab.study.figure_results import VERDICTS, FigureResults, Judged
 from tiercast_lab.study.figure_spec import FigureSpec, find_figure
 from tiercast_lab.study.runs import Store, key_of, run_all
 from tiercast_lab.study.runtimes import Record, compared, record_of
@@ -131,6 +133,22 @@ def test_numbers_come_from_stored_runs_and_are_those_of_the_scaled_figure(
     assert ratio["differences"]["mininet"] == pytest.approx(share / other - 1)
     summaries = [json.loads(one.read_text()) for one in folder.glob("runs/*/summary.json")]
     assert {one["duration_s"] for one in summaries} == {10.0}
+
+
+def test_of_several_bounds_of_a_number_the_worst_verdict_stands(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = FigureResults.judge
+    for number, worst in enumerate(VERDICTS):
+        best_first = ("", *reversed(VERDICTS[number:]))
+
+        def judged(results: FigureResults, verdicts: tuple[str, ...] = best_first) -> list[Judged]:
+            one = judge(results)[0]
+            return [replace(one, verdict=verdict) for verdict in verdicts]
+
+        monkeypatch.setattr(FigureResults, "judge", judged)
+        (row,) = record(folder, folder / "runs")["targets"]["ns3"]["values"]
+        assert row["verdict"] == worst
 
 
 def test_the_page_shows_both_and_their_difference(folder: Path, tmp_path: Path) -> None:

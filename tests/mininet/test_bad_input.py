@@ -316,6 +316,55 @@ def test_what_a_run_left_is_no_experiment(stored) -> None:
         assert "results/results" not in result.stderr
 
 
+@pytest.mark.parametrize("command", ["report", "explain", "export"])
+def test_a_run_that_is_not_there_is_named_with_those_that_are(
+    command: str, stored, tmp_path: Path
+) -> None:
+    results = stored.directory.parent
+    for folder, said in (
+        (results, f"RUN: no run 'nosuch'; valid: {stored.directory.name}"),
+        (tmp_path / "none", f"RUN: no run 'nosuch': {tmp_path / 'none'} has none; valid: a run's "),
+    ):
+        result = tiercast(command, "nosuch", "--results", folder)
+        assert (result.returncode, result.stdout) == (EXIT_INPUT, "")
+        assert result.stderr.startswith(f"tiercast: {said}"), result.stderr
+
+
+def test_a_run_is_found_in_the_folder_of_the_option_results(stored, tmp_path: Path) -> None:
+    name, results = stored.directory.name, stored.directory.parent
+    for command in (
+        ["report", name],
+        ["explain", name, "--receiver=h3", "--at=15s"],
+        ["export", name, "--csv", "--to", tmp_path / "tables"],
+    ):
+        result = tiercast(*command, "--results", results, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+
+
+def test_a_program_that_is_no_file_is_named_as_the_option(tmp_path: Path) -> None:
+    (tmp_path / "own.txt").touch()
+    valid = "valid: a .p4 or .json file (relative to the current folder)\n"
+    for program, said in (
+        ("nofile.p4", "--program nofile.p4: no such file; "),
+        (tmp_path, f"--program {tmp_path}: is a directory; "),
+        ("own.txt", "--program own.txt; "),
+    ):
+        for command in (["run", "sim-smoke", "--runtime", "ns3"], ["marking"]):
+            result = tiercast(*command, "--program", program, cwd=tmp_path)
+            assert (result.returncode, result.stdout) == (EXIT_INPUT, "")
+            assert result.stderr == f"tiercast: {said}{valid}"
+
+
+@pytest.mark.parametrize("links", ["veth", "memory"])
+def test_links_in_virtual_time_are_refused(links: str) -> None:
+    result = tiercast("run", "sim-smoke", "--runtime", "ns3", "--links", links)
+    assert (result.returncode, result.stdout) == (EXIT_INPUT, "")
+    assert result.stderr == (
+        f"tiercast: --links {links}: --runtime ns3 has no interfaces; valid: with --runtime "
+        "mininet and --switch tiercast\n"
+    )
+
+
 def test_a_folder_named_latest_is_said_before_the_run(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(MESH.replace(", 3-0: {}", ""))

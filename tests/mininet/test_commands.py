@@ -21,6 +21,7 @@ import typer
 from tiercast.v1 import sender_pb2, sender_pb2_grpc, session_pb2
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_INPUT, EXIT_MET, EXIT_UNREAD
+from tiercast_lab.cli.controller import Unread
 from tiercast_lab.cli.main import app, main
 from tiercast_lab.show.docs_pages import runtimes as runtimes_page
 from typer.core import TyperCommand, TyperGroup
@@ -40,6 +41,11 @@ def _commands(group: TyperGroup, *above: str) -> Iterator[tuple[str, TyperComman
 
 COMMANDS = dict(_commands(typer.main.get_command(app)))
 every_command = pytest.mark.parametrize("command", COMMANDS)
+# The controller's program reads the arguments of `tiercast controller` itself, and says of them
+# what argparse says (test_stand_alone.py).
+own_arguments = pytest.mark.parametrize(
+    "command", [name for name, one in COMMANDS.items() if not isinstance(one, Unread)]
+)
 
 # What a command needs besides the argument that a test is about.
 NEEDED = {
@@ -109,13 +115,13 @@ def test_help_has_examples_that_the_command_takes(command: str, call: Call) -> N
 # -------------------------------------------------------------------------------- wrong arguments
 
 
-@every_command
+@own_arguments
 def test_an_unknown_option_is_refused_with_those_there_are(command: str, call: Call) -> None:
     known = [one.opts[0] for one in options_of(command)]
     require_refused(call(*command.split(), "--no-such-option"), "'--no-such-option'", *known)
 
 
-@every_command
+@own_arguments
 def test_what_is_missing_is_named(command: str, call: Call) -> None:
     for one in COMMANDS[command].params:
         if one.param_type_name == "option" and not one.is_flag:
@@ -127,7 +133,7 @@ def test_what_is_missing_is_named(command: str, call: Call) -> None:
         assert any(f"{command}: {name} is missing; valid: " in said[2] for name in names)
 
 
-@every_command
+@own_arguments
 def test_what_does_not_exist_is_named(command: str, call: Call, tmp_path: Path) -> None:
     arguments = [one for one in COMMANDS[command].params if one.param_type_name == "argument"]
     # Commands without arguments refuse any.
@@ -249,8 +255,11 @@ PRINTS = {
 }
 # Has --json, too; it is called by test_sweeps.py alone, since Ray takes long to start.
 ELSEWHERE = {"sweep"}
-# A prompt, a server, and what has no results.
-NO_JSON = {"lab", "watch", "keys", "sessions start", "sessions change", "sessions stop"}
+# A prompt, servers, and what has no results.
+NO_JSON = {
+    *("lab", "watch", "controller", "keys"),
+    *("sessions start", "sessions change", "sessions stop"),
+}
 # Those that make no run.
 QUICK = [name for name in PRINTS if not {"--jobs", "--runtime"} & set(PRINTS[name].split())]
 

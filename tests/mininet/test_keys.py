@@ -57,7 +57,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert made(tmp_path / "lab").returncode == 0
     before = {path: path.read_bytes() for path in (tmp_path / "lab").iterdir()}
     again = made(tmp_path / "lab")
-    assert again.returncode == 2 and "is there; valid: a new folder" in again.stderr
+    assert again.returncode == 2 and "already exists; valid: a new folder" in again.stderr
     assert before == {path: path.read_bytes() for path in (tmp_path / "lab").iterdir()}
 
 

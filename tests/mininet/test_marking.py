@@ -28,8 +28,9 @@ from tiercast_controller.network.marking import (
 from tiercast_lab.base.errors import RunFailed
 from tiercast_lab.show.marking_report import with_names
 from tiercast_lab.study.beside_ns3 import Ns3Disc, disc_of, discs_of, is_built
-from tiercast_lab.study.marking import Class, Judge, Link, Phase
+from tiercast_lab.study.marking import MARKED, Class, Judge, Link, Packets, Phase
 from tiercast_lab.study.marking_results import (
+    FOUND,
     LOADS,
     Bin,
     at_load,
@@ -82,6 +83,21 @@ def test_chance_is_as_the_equation_says(marking: Marking) -> None:
     assert len(bins) > 8
     outside = [one for one in bins if not one.low - 1e-9 <= one.equation <= one.high + 1e-9]
     assert len(outside) <= 3, outside
+
+
+@pytest.mark.parametrize("full", [200, 30])
+def test_packets_at_the_top_of_the_range_are_in_its_last_bin(full: int) -> None:
+    """Of a queue that is full most of the time. In the second case each number is a range."""
+    found = np.array([*range(full), *[full] * 3000])
+    zeros, ones = np.zeros(len(found)), np.ones(len(found))
+    packets = Packets(zeros, ones, found, zeros, zeros, np.full(len(found), MARKED), {})
+    bins = curve(packets, FOUND, least=1)
+    assert sum(one.packets for one in bins) == len(found)
+    assert bins[-1].packets >= 3000 and bins[-1].at == pytest.approx(full, abs=0.1)
+    # What is above the range, a thousandth, is in none.
+    found[:3] = 2 * full
+    bins = curve(packets, FOUND, least=1)
+    assert sum(one.packets for one in bins) + (found > full).sum() == len(found)
 
 
 def test_every_kind_has_an_equation_or_is_known_to_have_none() -> None:

@@ -104,6 +104,18 @@ def test_it_fits(tmp_path: Path) -> None:
         ),
         (None, EXPERIMENT.replace("other.json", "5"), "own.yaml:2: program: 5; valid: a .p4 or "),
         (
+            None, EXPERIMENT.replace("other.json", "'~nosuchuser/x.p4'"),
+            "own.yaml:2: program: '~nosuchuser/x.p4': no user's folder ~nosuchuser; valid: a path ",
+        ),
+        *(
+            (
+                None,
+                EXPERIMENT.replace("other.json", f"{{json: other.json, sources: {value}}}"),
+                f"own.yaml:2: program.sources: {value}; valid: a list of paths",
+            )
+            for value in ("5", "[5]")
+        ),
+        (
             None, EXPERIMENT.replace("other.json", "other.p4info.txtpb"),
             "program: 'other.p4info.txtpb'; valid: a .p4 or a .json file",
         ),
@@ -141,6 +153,24 @@ def test_a_register_for_depths_that_the_program_lacks_is_named(tmp_path: Path) -
     write(tmp_path, MANIFEST + "depth_register: depths\n")
     said = refused(tmp_path, EXPERIMENT)
     assert "depth_register: 'depths' is no register of " in said and "; valid: " in said
+
+
+@pytest.mark.parametrize("content", ["no json", "{}", "[]", '{"register_arrays": 5}'])
+def test_a_json_without_registers_is_named(tmp_path: Path, content: str) -> None:
+    write(tmp_path, MANIFEST + "depth_register: depths\n")
+    (tmp_path / "other.json").write_text(content)
+    said = refused(tmp_path, EXPERIMENT)
+    assert said.startswith("other.json: no bmv2 JSON: ") and "; valid: what p4c writes" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "byte"), [(b"\x0a\x82\xff", "byte 1 is 0x82"), (b"# gr\xfcn", "byte 4 is 0xfc")]
+)
+def test_p4info_that_is_no_text_is_named(tmp_path: Path, content: bytes, byte: str) -> None:
+    write(tmp_path)
+    (tmp_path / "other.p4info.txtpb").write_bytes(content)
+    said = refused(tmp_path, EXPERIMENT)
+    assert f"other.p4info.txtpb: not P4Info text: {byte}, which is no UTF-8; valid: what" in said
 
 
 def test_the_state_of_a_law_is_of_registers_that_are_there(tmp_path: Path) -> None:

@@ -533,7 +533,7 @@ def test_nothing_is_overwritten_silently(four: list[StoredRun], tmp_path: Path) 
     export_csv(four[0], to, overwrite=True)
     assert (to / "port.csv").read_text().startswith("time_s,agent,link")
     assert (to / "mine.txt").read_text() == "mine"
-    with pytest.raises(InputError, match=r"mine.txt: it is no folder; valid: "):
+    with pytest.raises(InputError, match=r"mine.txt: it is not a folder; valid: "):
         export_csv(four[0], to / "mine.txt", overwrite=True)
     assert tiercast("export", four[0].directory).stderr.startswith("tiercast: export: no format; ")
 

@@ -140,6 +140,29 @@ def test_a_liar_has_a_name_or_a_number(load, node: str) -> None:
     assert session.lies == {1: "rate_zero"}
 
 
+GRAPH = """
+import networkx
+def f():
+    g = networkx.path_graph(3)
+    {}
+    return g
+"""
+GRAPHML = """\
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="d0" for="node" attr.name="place" attr.type="{}"/><graph edgedefault="undirected">
+<node id="0"><data key="d0">{}</data></node><node id="1"/><edge source="0" target="1"/>
+</graph></graphml>"""
+
+
+@pytest.mark.parametrize(("kind", "place"), [("string", "Berlin"), ("double", "5.0")])
+def test_what_a_graphml_file_calls_place_is_no_coordinates(
+    load, tmp_path: Path, kind: str, place: str
+) -> None:
+    (tmp_path / "g.graphml").write_text(GRAPHML.format(kind, place))
+    loaded = load("graphml: g.graphml", sessions="{scheme: sim, sender: 0}")
+    assert loaded.receivers == ((1,),) and not loaded.experiment.topology.places
+
+
 @pytest.mark.parametrize(
     ("topology", "code", "said"),
     [
@@ -164,6 +187,21 @@ def test_a_liar_has_a_name_or_a_number(load, node: str) -> None:
         ("mininet: net.py:Lab, parameters: {bw: fast}", TOPO, "link h-s3: bw is 'fast'"),
         ("mininet: net.py:Lab, parameters: {delay: soon}", TOPO, "topology.links.1-4.delay"),
         ("mininet: net.py:Lab, rate_scale: 0", TOPO, "topology.rate_scale: 0; valid: above 0"),
+        (
+            "python: net.py:f, rate_scale: 1e308",
+            GRAPH.format("g.add_edge(0, 1, LinkSpeedRaw=1e9)"),
+            "topology.python: net.py:f: link 0-1: LinkSpeedRaw 1000000000.0 times rate_scale "
+            "1e+308; valid: up to 1000Gbit/s",
+        ),
+        *(
+            (
+                "python: net.py:f",
+                GRAPH.format(f"g.add_node(0, place={place})"),
+                f"topology.python: net.py:f: the place of node 0 is {place}; valid: two numbers, ",
+            )
+            for place in ("5", "'Berlin'", "'12'", "[1]", "None")
+        ),
+        ("tree: {depth: 1}, names: {²: x}", "", "topology.names.²: no node '²'; valid: 0, 1, 2"),
         ("tree: {depth: 1}, names: {7: x}", "", "topology.names.7: no node '7'; valid: 0, 1, 2"),
     ],
 )
@@ -181,6 +219,60 @@ def test_unknown_names_are_refused(load) -> None:
     ):
         with pytest.raises(InputError) as caught:
             load("mininet: net.py:Lab", TOPO, sessions)
+        assert said in str(caught.value)
+
+
+CITIES = 'names: {"0": Lisbon, "1": Madrid, "2": Aix-la-Chapelle}'
+IN_A_ROW = f"nodes: [0, 1, 2], links: {{0-1: {{}}, 1-2: {{}}}}, {CITIES}"
+AS_A_TREE = f"tree: {{depth: 2, fanout: 1}}, {CITIES}"
+DRAWN = "centre: 4Mbit/s, range: 2Mbit/s, lowest: [1Mbit/s, 4Mbit/s]"
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["one entry", "a list"])
+def test_names_stand_in_what_is_observed(load, many: bool) -> None:
+    def observed(topology: str, key: str, entry: str):
+        entries = f"[{entry}]" if many else entry
+        loaded = load(topology, sessions=f"{{scheme: sim, sender: Lisbon}}]\n{key}: {entries}\n#")
+        (found,) = getattr(loaded.experiment, key)
+        return found
+
+    for name, number in (
+        ("Lisbon-Madrid", "0-1"), ("Madrid-Lisbon", "0-1"), ("Madrid>Lisbon", "1>0"),
+        ("Lisbon>1", "0>1"), ("0-1", "0-1"), ("Aix-la-Chapelle-Madrid", "1-2"),
+    ):  # fmt: skip
+        for topology in (IN_A_ROW, AS_A_TREE):
+            assert observed(topology, "trace", f"{{link: {name}}}").link == number
+            state = f"{{link: {name}, register: avg_queue}}"
+            assert observed(topology, "state", state).link == number
+    state = "{node: Madrid, index: 1, register: avg_queue}"
+    assert observed(IN_A_ROW, "state", state).node == 1
+    place = "state.0.node" if many else "state.node"
+    with pytest.raises(InputError, match=f"{place}: no node 'Madri'; valid: Lisbon, Madrid, Aix-l"):
+        observed(IN_A_ROW, "state", state.replace("Madrid", "Madri"))
+    with pytest.raises(InputError, match="trace.*link: no link 'Lisbon-Paris'; valid: 0-1, 1-2"):
+        observed(IN_A_ROW, "trace", "{link: Lisbon-Paris}")
+
+
+@pytest.mark.parametrize("topology", [IN_A_ROW, AS_A_TREE], ids=["nodes", "tree"])
+def test_names_stand_in_drawn_links(load, topology: str) -> None:
+    drawn = f"drawn: {{links: [Lisbon-Madrid, Aix-la-Chapelle-Madrid], {DRAWN}}}"
+    loaded = load(f"{topology}, {drawn}", sessions="{scheme: sim, sender: Lisbon}")
+    assert list(loaded.experiment.topology.drawn.rates) == ["0-1", "1-2"]
+    assert links_of(loaded)["0-1"][0] != 5_000_000
+
+
+def test_names_stand_as_keys_of_switches(load) -> None:
+    program = f"{{program: {{json: {binaries.P4_JSON}, p4info: {binaries.P4_INFO}}}}}"
+    sessions = "{scheme: sim, sender: Lisbon}"
+    loaded = load(f"{IN_A_ROW}, switches: {{Madrid: {program}, 0: {program}}}", sessions=sessions)
+    assert list(loaded.experiment.topology.switches) == ["1", "0"]
+    for switches, said in (
+        ("{Madri: {}}", "topology.switches.Madri: no node 'Madri'; valid: Lisbon, Madrid"),
+        ("{1: {}, Madrid: {}}", "topology.switches.Madrid: node 1 is given twice; valid: once"),
+        ("{Madrid: {program: 5}}", "topology.switches.1.program: 5; valid: a .p4 or .json file"),
+    ):
+        with pytest.raises(InputError) as caught:
+            load(f"{IN_A_ROW}, switches: {switches}", sessions=sessions)
         assert said in str(caught.value)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import polars as pl
 import pytest
 from tiercast_lab.measures import Context, Rows, all_measures, find_spec, windows
@@ -184,6 +187,47 @@ def test_the_most_frequent_windows_of_two_sessions_together() -> None:
         [20, 30], abs=1.5 * windows.CELL
     )
     assert windows.modes(Rows({}), ["h0"], (0.0, 10.0)) == []
+
+
+def together(*windows_of: list[float]) -> tuple[Rows, list[str]]:
+    """Senders whose windows take these values for a tenth of a second each."""
+    agents = [f"h0.s{number}" for number in range(1, len(windows_of) + 1)]
+    records = [
+        window(agent, index / 10, cwnd=cwnd)
+        for agent, values in zip(agents, windows_of, strict=True)
+        for index, cwnd in enumerate(values)
+    ]
+    return Rows({"rla.window": pl.DataFrame(records)}), agents
+
+
+def smoothed(density: np.ndarray) -> np.ndarray:
+    """Each cell with its neighbours, over the whole array."""
+    padded = np.pad(density, 1)
+    steps = itertools.product(range(3), repeat=density.ndim)
+    parts = (
+        padded[tuple(slice(at, at + side) for at, side in zip(step, density.shape, strict=True))]
+        for step in steps
+    )
+    return sum(parts, start=np.zeros_like(density))
+
+
+@pytest.mark.parametrize("senders", [1, 2, 3, 4])
+def test_modes_are_those_of_the_whole_density(senders: int) -> None:
+    random = np.random.default_rng(senders)
+    for _ in range(20):
+        made = [list(map(float, random.integers(0, 40, 60))) for _ in range(senders)]
+        rows, agents = together(*made)
+        density = smoothed(windows.joint_density(rows, agents, (0.0, 6.0)))
+        best = np.unravel_index(density.argmax(), density.shape)
+        assert windows.modes(rows, agents, (0.0, 6.0)) == [(one + 0.5) * 4 for one in best]
+
+
+def test_many_or_large_windows_together_need_no_large_array() -> None:
+    rows, agents = together(*[[4.0, 30.0, 30.0]] * 65)
+    assert windows.modes(rows, agents, (0.0, 0.3)) == []
+    # An array over all cells would have 10^20 of them.
+    rows, agents = together(*[[4.0, 40_000.0, 40_000.0]] * 5)
+    assert windows.modes(rows, agents, (0.0, 0.3)) == pytest.approx([40_000.0] * 5, abs=6)
 
 
 def test_counts_of_papers_are_read_as_frequencies() -> None:

@@ -65,7 +65,7 @@ def read(path: Path) -> Node:
     """Reads a file whose root is a mapping. Raises YamlError."""
     root = parse(read_text(path), str(path))
     if not isinstance(root.value, dict):
-        raise YamlError(f"{path}:1", "the file is no mapping; valid: lines of `key: value`")
+        raise YamlError(f"{path}:1", "the file is not a mapping; valid: lines of `key: value`")
     return root
 
 

@@ -353,7 +353,10 @@ def load(path: Path) -> ManifestFile:
             raise _error(path, root, ["extends"], f"{shown(base)}; valid: tiercast")
         own = bounded_yaml.read(OWN).plain()
         inherited = frozenset(own.keys() - data.keys() | {"marking"})
-        data = own | data | {"marking": own["marking"] | (data.get("marking") or {})}
+        kinds = data.get("marking")
+        if not isinstance(kinds, dict | None):
+            raise _error(path, root, ["marking"], f"{shown(kinds)}; valid: a mapping, by kind")
+        data = own | data | {"marking": own["marking"] | (kinds or {})}
     try:
         return ManifestFile(path, Manifest.model_validate(data), inherited, root)
     except ValidationError as error:

@@ -142,6 +142,11 @@ class Program:
             device_config = Path(json).read_bytes()
         except OSError as error:
             raise ConfigurationError(f"{error.filename}: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(
+                f"{p4info}: not P4Info text: byte {error.start} is {error.object[error.start]:#04x}"
+                ", which is no UTF-8; valid: what p4c writes with --p4runtime-files FILE.p4info.txt"
+            ) from None
         try:
             message = text_format.Parse(text, p4info_pb2.P4Info())
         except text_format.ParseError as error:
@@ -156,8 +161,14 @@ class Program:
     @cached_property
     def arrays(self) -> list[str]:
         """The names of its register arrays, as the switch knows them. p4c's P4Info of a PSA program
-        leaves them out."""
-        return [str(one["name"]) for one in json.loads(self.device_config)["register_arrays"]]
+        leaves them out. Raises ConfigurationError."""
+        try:
+            return [str(one["name"]) for one in json.loads(self.device_config)["register_arrays"]]
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ConfigurationError(
+                f"{self.name}: no bmv2 JSON: {type(error).__name__}: {error}; valid: what p4c "
+                "writes with -o FILE.json"
+            ) from None
 
     @property
     def manifest(self) -> Manifest:

@@ -33,7 +33,7 @@ def make_keys(folder: Path, hosts: Sequence[str], days: int) -> None:
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
-        raise InputError(f"{folder} is there; valid: a new folder") from None
+        raise InputError(f"{folder} already exists; valid: a new folder") from None
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}") from None
     try:

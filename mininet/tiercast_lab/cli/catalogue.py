@@ -98,7 +98,8 @@ def doctor(
 ) -> None:
     """Show what this machine can and cannot do, what follows from that, and what to do about it.
 
-    Exit status: 0 if `tiercast run` can work, 2 if it cannot; with --dpdk always 0.
+    Exit status: 0 if `tiercast run` can work in Mininet, 2 if it cannot (--runtime ns3 needs only
+    the line `virtual time`); with --dpdk always 0.
     """
     from tiercast_lab.cli import doctor_dpdk
     from tiercast_lab.cli.doctor import examine, show

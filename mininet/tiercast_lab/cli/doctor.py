@@ -31,7 +31,7 @@ class Finding:
     seen: str
     follows: str = ""  # what follows from its absence
     do: str = ""
-    needed: bool = False  # `tiercast run` needs it
+    needed: bool = False  # `tiercast run` needs it in Mininet
 
 
 def examine() -> list[Finding]:
@@ -67,7 +67,7 @@ def _root() -> Finding:
         "root",
         os.geteuid() == 0,
         f"user id {os.geteuid()}",
-        "no experiment can run; list and report work",
+        "no experiment can run in Mininet; --runtime ns3, figures, sweeps, list and report work",
         f"run: sudo {binaries.COMMAND} …",
         needed=True,
     )

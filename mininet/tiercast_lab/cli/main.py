@@ -13,6 +13,7 @@ import typer
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.installation import VERSION
 from tiercast_controller.base.plugins import fault
+from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from tiercast_lab.base.errors import (
@@ -26,6 +27,7 @@ from tiercast_lab.base.errors import (
 from tiercast_lab.cli import catalogue, lab, sessions, stored_runs, studies
 from tiercast_lab.cli.bench import bench
 from tiercast_lab.cli.clean import clean
+from tiercast_lab.cli.controller import Unread, controller
 from tiercast_lab.cli.keys import keys
 from tiercast_lab.cli.marking import marking
 from tiercast_lab.cli.output import (
@@ -71,9 +73,14 @@ def _main(
     pass
 
 
-def _add(command: Callable[..., None], *lines: str, name: str | None = None) -> None:
+def _add(
+    command: Callable[..., None],
+    *lines: str,
+    name: str | None = None,
+    cls: type[TyperCommand] = TyperCommand,
+) -> None:
     """A command, and the examples that its help ends with."""
-    app.command(name, epilog=examples(*lines))(command)
+    app.command(name, cls=cls, epilog=examples(*lines))(command)
 
 
 _add(
@@ -125,6 +132,12 @@ _add(
     keys,
     "tiercast keys lab-keys",
     "tiercast keys lab-keys --host lab.example --host 192.0.2.7 --days 30",
+)
+_add(
+    controller,
+    "tiercast controller network.yaml",
+    "tiercast controller network.yaml --tls lab-keys --standby",
+    cls=Unread,
 )
 stored_runs.add_to(app)
 lab.add_to(app)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from tiercast_controller.base.bounded_yaml import kind_of_file
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, among
@@ -29,6 +30,8 @@ ProgramOption = Annotated[
         "(docs/your-own-program.md).",
     ),
 ]  # fmt: skip
+# Of a program that --program may name.
+_SUFFIXES = (".p4", ".json")
 # Kinds that have no default for a key they need.
 _NEEDED = {"threshold": {"threshold": 20}, "drop_tail": {"limit": 50}}
 
@@ -107,6 +110,8 @@ def marking(
                 f"--packet-size is {packet_size}; valid with TCP: {MIN_FLOW_PACKET_SIZE}B to "
                 f"{MAX_PACKET_SIZE}B (without: --flows 0)"
             )
+    if program is not None:
+        require_program(program)
     files, declared = (own(), {}) if program is None else named(program, "--program")
     binaries.require(binaries.MARKING, files.json, files.p4info)
     chosen = [_marking(text, declared, link) for text in kinds or _all_kinds(files, declared)]
@@ -146,6 +151,18 @@ def marking(
     if under is not None:
         console.print(_tcp_table(judged))
     print_report(page)
+
+
+def require_program(program: Path) -> None:
+    """Raises InputError for a --program that is no file. Later it would be a key of an experiment,
+    and be named as one."""
+    valid = f"valid: a {' or '.join(_SUFFIXES)} file (relative to the current folder)"
+    if (kind := kind_of_file(program)) != "a file":
+        raise InputError(
+            f"--program {program}: {f'is {kind}' if kind else 'no such file'}; {valid}"
+        )
+    if program.suffix not in _SUFFIXES:
+        raise InputError(f"--program {program}; {valid}")
 
 
 def _tcp_table(judged: Sequence[Judgement]) -> Table:

@@ -10,9 +10,16 @@ import typer
 
 from tiercast_lab.base import binaries
 from tiercast_lab.cli.capture import Capture, CaptureBytes, CaptureSnaplen, capture_options
-from tiercast_lab.cli.marking import ProgramOption
+from tiercast_lab.cli.marking import ProgramOption, require_program
 from tiercast_lab.cli.output import console_beside, say, typed
-from tiercast_lab.cli.targets import LinkKind, Runtime, SwitchName, names_for, switches_of_run
+from tiercast_lab.cli.targets import (
+    LinkKind,
+    Runtime,
+    SwitchName,
+    links_of_run,
+    names_for,
+    switches_of_run,
+)
 
 
 def run(
@@ -39,12 +46,13 @@ def run(
         typer.Option(help="With --switch p4runtime: a file that says which switches these are."),
     ] = None,
     links: Annotated[
-        LinkKind,
+        LinkKind | None,
         typer.Option(
             help="In Mininet with tiercast-switch: memory: one process runs all switches; "
-            "veth: each has a process and a namespace."
+            "veth: each has a process and a namespace.",
+            show_default=LinkKind.memory.value,
         ),
-    ] = LinkKind.memory,
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")
     ] = 1,
@@ -79,6 +87,9 @@ def run(
 
     in_mininet = runtime is Runtime.mininet
     switch, devices = switches_of_run(runtime, switch, ports)
+    link_kind = links_of_run(runtime, links)
+    if program is not None:
+        require_program(program)
     if in_mininet:
         require_root()
     from tiercast_lab.cli.doctor import require_kernel
@@ -100,6 +111,6 @@ def run(
 
     captures = capture_options(capture, capture_bytes, capture_snaplen)
     options = Options(
-        seed, runtime, switch, results.resolve(), typed(), captures, devices, links.value
+        seed, runtime, switch, results.resolve(), typed(), captures, devices, link_kind.value
     )
     raise typer.Exit(run_and_report(loaded, options, as_json))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 RUN_HELP = "A run's folder, its name in results/, or an experiment's: the last run of it."
 
 EXPLAIN_EXAMPLES = examples(
-    "tiercast explain latest --receiver h3 --at 45s",
+    "tiercast explain latest --receiver h25 --at 60s",
     "tiercast explain sim-session --receiver 25 --at 60 --json",
     "tiercast explain latest --packet 1:0:4711",
     "tiercast explain latest --packet tcp1:197",
@@ -74,6 +74,7 @@ def report(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what `tiercast run --json` printed.")
     ] = False,
+    results: Results = binaries.RESULTS,
 ) -> None:
     """Rebuild the plots and the report of a stored run from its rows. A run that was not judged
     because a measure failed is judged first."""
@@ -84,7 +85,7 @@ def report(
     from tiercast_lab.show.plots import write_plots
     from tiercast_lab.show.run_report import write_report
 
-    directory = _directory_of(run_directory)
+    directory = found(run_directory, results)
     with reading(directory), writing(directory):
         stored = judged_now(_stored(directory), known_schemes())
         write_plots(stored)
@@ -111,6 +112,7 @@ def explain(
         ),
     ] = None,
     as_json: AsJson = False,
+    results: Results = binaries.RESULTS,
 ) -> None:
     """Say in plain language, from the stored rows, why a receiver's rate was what it was; or with
     --packet, what happened to a packet at each traced link, and the lines of the P4 program that
@@ -124,7 +126,7 @@ def explain(
         raise InputError(
             "explain: --packet beside --receiver or --at; valid: --packet, or the other two"
         )
-    directory = _directory_of(run_directory)
+    directory = found(run_directory, results)
     if packet is not None:
         with reading(directory):
             explained = packets.explain_packet(_stored(directory), packet)
@@ -264,6 +266,7 @@ def export(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the folder and each table's rows as JSON.")
     ] = False,
+    results: Results = binaries.RESULTS,
 ) -> None:
     """Write every table of a run's rows as CSV, with columns.csv, which says what each column is.
 
@@ -272,7 +275,7 @@ def export(
     from tiercast_lab.results.export import export_csv
     from tiercast_lab.results.storage import reading
 
-    directory = found(run_directory, binaries.RESULTS)
+    directory = found(run_directory, results)
     if not csv:
         raise InputError("export: no format; valid: --csv")
     with reading(directory):
@@ -303,8 +306,8 @@ def found(run: Path, results: Path) -> Path:
     return directory.resolve()
 
 
-def _directory_of(run: Path, results: Path = binaries.RESULTS) -> Path:
-    """The folder of a path, of a name below results/, or of an experiment's last run."""
+def _directory_of(run: Path, results: Path) -> Path:
+    """The folder of a path, of a name in `results`, or of an experiment's last run."""
     # A name is a folder here only if there is no such run: an experiment is often in a folder of
     # its name.
     if len(run.parts) != 1 or (run / "summary.json").exists():

@@ -81,6 +81,18 @@ def switches_of_run(
     return DEVICES, load_devices(ports, address)
 
 
+def links_of_run(runtime: Runtime, links: LinkKind | None) -> LinkKind:
+    """The kind of links. Raises InputError for one that was asked for and has no meaning."""
+    if links is None:
+        return LinkKind.memory
+    if runtime is Runtime.ns3:
+        raise InputError(
+            f"--links {links}: --runtime {runtime} has no interfaces; valid: with --runtime "
+            f"{Runtime.mininet} and --switch {SwitchName.tiercast}"
+        )
+    return links
+
+
 def _named(switch: str) -> SwitchName:
     try:
         return SwitchName(switch)

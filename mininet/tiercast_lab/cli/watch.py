@@ -48,7 +48,8 @@ def watch(
     ] = False,
     results: Annotated[Path, typer.Option(help="Where runs are stored.")] = binaries.RESULTS,
 ) -> None:
-    """Show runs on a web page: those under way as they go on, stored ones at any time of theirs.
+    """Show runs on a web page: those under way as they go on, stored ones at any point in their
+    time.
 
     The page shows the network with its links' load, queues and marks, rates, subscriptions and TCP
     flows, and says of each receiver why its rate is what it is. It reads only what runs store, and

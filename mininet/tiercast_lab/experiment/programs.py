@@ -178,7 +178,10 @@ def _listed(source: Source, path: KeyPath, named: dict[str, Any], file: Path) ->
     if manifest is None and "digest" not in named:
         beside = json.with_name(json.stem + SUFFIX)
         manifest = beside if beside.is_file() else None
-    sources = tuple(Path(one) for one in named.get("sources", ()) if Path(one).is_file())
+    given = named.get("sources", [])
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        raise source.error((*path, "sources"), f"{shown(given)}; valid: a list of paths")
+    sources = tuple(Path(one) for one in given if kind_of_file(Path(one)) == "a file")
     files = Files(json, info, manifest, sources, named.get("compiler"))
     if named.get("digest", files.digest) != files.digest:
         raise source.error(path, f"{json}: not the program of the run, whose digest is "
@@ -193,7 +196,13 @@ def _file(source: Source, path: KeyPath, named: object, file: Path) -> Path:
                            "p4info: FILE, manifest: FILE}")  # fmt: skip
     holder = Path(source.place(path).rpartition(":")[0])
     folder = holder.parent if holder.is_file() else file.parent
-    found = folder / Path(named).expanduser()
+    try:
+        found = folder / Path(named).expanduser()
+    except RuntimeError:
+        user = named.partition("/")[0]
+        raise source.error(
+            path, f"{shown(named)}: no user's folder {user}; valid: a path from {folder}/"
+        ) from None
     if (kind := kind_of_file(found)) != "a file":
         raise source.error(
             path, f"{shown(named)} is {kind or 'no file'}; valid: a path from {folder}/"

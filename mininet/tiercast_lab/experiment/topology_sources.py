@@ -9,15 +9,17 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import re
 import sys
 import traceback
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tiercast_controller.base.bounded_yaml import kind_of_file, shown
+from tiercast_controller.base.units import MAX_RATE, format_rate
 
 from tiercast_lab.base.errors import InputError, among, closest, listed
 from tiercast_lab.experiment.yaml_source import KeyPath, Source
@@ -58,18 +60,19 @@ def expand_topology(source: Source, file: Path) -> Source:
         if not isinstance(parameters, dict):
             raise source.error(("topology", "parameters"), f"{shown(parameters)}; valid: a mapping")
         scale = topology.pop("rate_scale", 1)
-        if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not scale > 0:
+        if not (isinstance(scale, (int, float)) and _is_number(scale) and scale > 0):
             raise source.error(("topology", "rate_scale"), f"{shown(scale)}; valid: above 0")
+        made: Any
         if form == "graphml":
             read = _file(source, path, named, file)
-            found = _of_graph(_read_graphml(source, path, read), scale)
+            made = _read_graphml(source, path, read)
         else:
             read, name = _file_and_name(source, path, named, file)
             made = _call(source, path, read, name, parameters)
-            try:
-                found = _of_topo(made) if form == "mininet" else _of_result(made, scale)
-            except ValueError as error:
-                raise source.error(path, f"{named}: {error}") from None
+        try:
+            found = _of_topo(made) if form == "mininet" else _of_result(made, scale)
+        except ValueError as error:
+            raise source.error(path, f"{named}: {error}") from None
         for key in ("links", "names"):
             if not isinstance(topology.get(key, {}), dict):
                 raise source.error(("topology", key), f"{shown(topology[key])}; valid: a mapping")
@@ -154,9 +157,12 @@ def _read_graphml(source: Source, path: KeyPath, file: Path) -> nx.Graph[Hashabl
     if file.stat().st_size > MAX_FILE:
         raise source.error(path, f"{file}: above {MAX_FILE >> 20} MiB; valid: a smaller file")
     try:
-        return nx.read_graphml(file)
+        graph = nx.read_graphml(file)
     except Exception as error:  # networkx passes on what its parser and its conversions raise
         raise source.error(path, f"{file}: not GraphML: {error}") from None
+    for _, data in graph.nodes(data=True):
+        data.pop("place", None)  # GraphML has no lists, so it is a name or the like
+    return graph
 
 
 # ------------------------------------------------------------------------------- what they describe
@@ -208,6 +214,11 @@ def _of_graph(graph: nx.Graph[Hashable], scale: float) -> dict[str, Any]:
         change = {key: data[key] for key in _OF_A_LINK if key in data}
         speed = data.get("LinkSpeedRaw", 0)
         rate = max(0.0, float(speed) * scale) if _is_number(speed) else 0.0
+        if math.isinf(rate):
+            raise ValueError(
+                f"link {a}-{b}: LinkSpeedRaw {shown(speed)} times rate_scale {shown(scale)}; "
+                f"valid: up to {format_rate(MAX_RATE)}"
+            )
         if name in links and rate <= rates[name]:
             continue  # of parallel links, the fastest
         rates[name] = rate
@@ -223,12 +234,22 @@ def _of_graph(graph: nx.Graph[Hashable], scale: float) -> dict[str, Any]:
         "names": _unique({str(numbers[node]): labels[node] for node in graph.nodes}),
     }
     if places := _map_of(coordinates) or {
-        node: list(map(float, data["place"]))
+        node: _place(node, data["place"])
         for node, data in graph.nodes(data=True)
         if "place" in data
     }:
         found["places"] = {str(numbers[node]): place for node, place in places.items()}
     return found
+
+
+def _place(node: Hashable, place: Any) -> list[float]:
+    try:
+        x, y = map(float, () if isinstance(place, str) else place)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"the place of node {node} is {shown(place)}; valid: two numbers, [x, y]"
+        ) from None
+    return [x, y]
 
 
 def great_circle(a: tuple[float, float], b: tuple[float, float]) -> float:
@@ -320,7 +341,7 @@ def _refuse(place: str, options: Mapping[str, Any], ignored: Iterable[str]) -> N
 def _numbers(nodes: Iterable[Hashable]) -> dict[Hashable, int]:
     """Nodes keep their numbers if all have one; otherwise they are numbered in their order."""
     listed_nodes = list(nodes)
-    own = [int(str(node)) for node in listed_nodes if str(node).isascii() and str(node).isdigit()]
+    own = [int(str(node)) for node in listed_nodes if _is_node(str(node))]
     if len(set(own)) == len(listed_nodes) and max(own, default=0) <= 65535:
         return dict(zip(listed_nodes, own, strict=True))
     return {node: number for number, node in enumerate(listed_nodes)}
@@ -335,10 +356,15 @@ def _unique(names: dict[str, str]) -> dict[str, str]:
     }
 
 
+def _is_node(text: str) -> bool:
+    """Whether it is a node's number. Not isdigit, which is true of "²", too."""
+    return re.fullmatch("[0-9]{1,6}", text) is not None
+
+
 def _is_number(value: object) -> bool:
     try:
         return not isinstance(value, bool) and math.isfinite(float(value))  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
 
 
@@ -347,8 +373,34 @@ def _is_number(value: object) -> bool:
 
 def _renamed(source: Source, links: Mapping[str, Any]) -> dict[str, Any]:
     """The links with numbers instead of names."""
-    by_name = _link_names(source.data["topology"])
-    return {by_name.get(name, name): change for name, change in links.items()}
+    link = _links_by_name(source.data["topology"])
+    return {link(name): change for name, change in links.items()}
+
+
+def _numbers_by_name(topology: Mapping[str, Any]) -> dict[str, int]:
+    names = topology.get("names")
+    if not isinstance(names, dict):
+        return {}
+    return {str(name): int(node) for node, name in names.items() if _is_node(str(node))}
+
+
+def _links_by_name(topology: Mapping[str, Any]) -> Callable[[str], str]:
+    """What gives a link, or a direction, its name in numbers. Other text stays as it is."""
+    known = _link_names(topology)
+    numbers = _numbers_by_name(topology)
+
+    def link(text: str) -> str:
+        if text in known:
+            return known[text]
+        # The links of a tree are not listed: parent first, whose number is the lower one.
+        for sign in re.finditer("[->]", text):
+            ends = text[: sign.start()], text[sign.end() :]
+            if numbers.keys() & set(ends) and all(one in numbers or _is_node(one) for one in ends):
+                a, b = (numbers[one] if one in numbers else int(one) for one in ends)
+                return f"{a}>{b}" if sign[0] == ">" else f"{min(a, b)}-{max(a, b)}"
+        return text
+
+    return link
 
 
 def _link_names(topology: Mapping[str, Any]) -> dict[str, str]:
@@ -373,9 +425,9 @@ def _link_names(topology: Mapping[str, Any]) -> dict[str, str]:
 def _number_nodes(source: Source) -> None:
     """Replaces names of nodes by their numbers wherever an experiment names nodes or links."""
     data = source.data
-    names = data["topology"]["names"]
-    numbers = {str(name): int(node) for node, name in names.items() if str(node).isdigit()}
-    links = _link_names(data["topology"])
+    topology = data["topology"]
+    numbers = _numbers_by_name(topology)
+    link = _links_by_name(topology)
 
     def number(path: KeyPath, value: object, keywords: Iterable[str]) -> object:
         if not isinstance(value, str) or value in keywords:
@@ -387,24 +439,20 @@ def _number_nodes(source: Source) -> None:
         return numbers[value]
 
     def each(key: str, of: tuple[str, ...], keywords: Iterable[str] = ()) -> None:
-        entries = data.get(key)
-        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        for at, entry in _entries(data, key):
             for part in of:
-                value = entry.get(part) if isinstance(entry, dict) else None
-                path = (key, str(index), part)
+                value = entry.get(part)
+                path = (*at, part)
                 if isinstance(value, list):
                     entry[part] = [number((*path, str(i)), v, ()) for i, v in enumerate(value)]
                 elif value is not None:
                     entry[part] = number(path, value, keywords)
 
     each("sessions", ("sender", "senders", "receivers"), ("leaves",))
-    sessions = data.get("sessions")
-    for index, session in enumerate(sessions if isinstance(sessions, list) else ()):
-        lies = session.get("lies") if isinstance(session, dict) else None
-        if isinstance(lies, dict):
-            path = ("sessions", str(index), "lies")
+    for at, session in _entries(data, "sessions"):
+        if isinstance(lies := session.get("lies"), dict):
             session["lies"] = {
-                str(node if node.isdigit() else number((*path, node), node, ())): lie
+                str(node if _is_node(node) else number((*at, "lies", node), node, ())): lie
                 for node, lie in lies.items()
             }
     each("traffic", ("from", "to"), ("parents", "receivers", "children"))
@@ -412,8 +460,32 @@ def _number_nodes(source: Source) -> None:
     each("members", ("receivers",))
     each("churn", ("receivers",), ("all",))
     each("expect", ("receiver",))
-    for key in ("events", "expect"):
-        entries = data.get(key)
-        for entry in entries if isinstance(entries, list) else ():
-            if isinstance(entry, dict) and isinstance(entry.get("link"), str):
-                entry["link"] = links.get(entry["link"], entry["link"])
+    each("state", ("node",))
+    for key in ("events", "expect", "trace", "state"):
+        for _, entry in _entries(data, key):
+            if isinstance(entry.get("link"), str):
+                entry["link"] = link(entry["link"])
+    drawn = topology.get("drawn")
+    if isinstance(drawn, dict) and isinstance(drawn.get("links"), list):
+        drawn["links"] = [link(one) if isinstance(one, str) else one for one in drawn["links"]]
+    if isinstance(switches := topology.get("switches"), dict):
+        path = ("topology", "switches")
+        by_number: dict[str, Any] = {}
+        for node, keys in switches.items():
+            name = node if _is_node(node) else str(number((*path, node), node, ()))
+            if name in by_number:
+                raise source.error((*path, node), f"node {name} is given twice; valid: once")
+            by_number[name] = keys
+            # Files that a switch names are relative to the file that has the key.
+            for at in [one for one in source.places if one[:3] == (*path, node)]:
+                source.places[(*path, name, *at[3:])] = source.places[at]
+        topology["switches"] = by_number
+
+
+def _entries(data: Mapping[str, Any], key: str) -> list[tuple[KeyPath, dict[str, Any]]]:
+    """The entries of a list, or the only one that stands there without a list, and their paths."""
+    value = data.get(key)
+    if isinstance(value, dict):
+        return [((key,), value)]
+    entries = value if isinstance(value, list) else []
+    return [((key, str(i)), entry) for i, entry in enumerate(entries) if isinstance(entry, dict)]

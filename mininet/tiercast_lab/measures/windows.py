@@ -74,19 +74,30 @@ def sender(rows: Rows, agent: str, interval: Interval) -> Sender | None:
 
 
 CELL = 4  # packets
+# Each more makes three times as many neighbours; and of many windows, none come together twice.
+MOST_TOGETHER = 5
 
 
-def joint_density(rows: Rows, agents: Sequence[str], interval: Interval) -> np.ndarray:
-    """How often the senders' windows were in each cell of CELL packets at the same time: an array
-    with one dimension per sender. Empty if a sender has no record."""
+def visited(rows: Rows, agents: Sequence[str], interval: Interval) -> list[np.ndarray] | None:
+    """For each sender, the cell of CELL packets that its window was in at each tenth of a second.
+    None if one has no record."""
     at = np.arange(*interval, 0.1)
     cells = []
     for agent in agents:
         mine = rows.of(SESSION, agent)
         if mine.is_empty():
-            return np.zeros([0] * len(agents))
+            return None
         index = np.searchsorted(mine["time_s"].to_numpy(), at, side="right") - 1
         cells.append((mine["cwnd"].to_numpy()[np.maximum(index, 0)] // CELL).astype(int))
+    return cells
+
+
+def joint_density(rows: Rows, agents: Sequence[str], interval: Interval) -> np.ndarray:
+    """How often the senders' windows were in each cell of CELL packets at the same time: an array
+    with one dimension per sender, so for few of them. Empty if a sender has no record."""
+    cells = visited(rows, agents, interval)
+    if cells is None:
+        return np.zeros([0] * len(agents))
     density = np.zeros([int(mine.max()) + 1 for mine in cells])
     np.add.at(density, tuple(cells), 1)
     return density
@@ -94,14 +105,21 @@ def joint_density(rows: Rows, agents: Sequence[str], interval: Interval) -> np.n
 
 def modes(rows: Rows, agents: Sequence[str], interval: Interval) -> list[float]:
     """For each sender, in packets: the middle of the cell that was visited most often together with
-    its neighbours."""
-    if SESSION not in rows or not (density := joint_density(rows, agents, interval)).size:
+    its neighbours; the first of several. Empty for more than MOST_TOGETHER senders."""
+    if SESSION not in rows or len(agents) > MOST_TOGETHER:
         return []
-    for axis in range(density.ndim):
-        padded = np.pad(density, [(int(i == axis),) * 2 for i in range(density.ndim)])
-        near = [np.take(padded, range(i, i + density.shape[axis]), axis=axis) for i in range(3)]
-        density = np.sum(near, axis=0)
-    return [(cell + 0.5) * CELL for cell in np.unravel_index(density.argmax(), density.shape)]
+    cells = visited(rows, agents, interval)
+    if cells is None:
+        return []
+    # Only cells that were visited are kept: an array would have a dimension per sender.
+    axes = [f"axis{number}" for number in range(len(agents))]
+    near = pl.DataFrame(dict(zip(axes, cells, strict=True))).group_by(axes).agg(pl.len().alias("n"))
+    for axis, mine in zip(axes, cells, strict=True):
+        moved = pl.concat([near.with_columns(pl.col(axis) + step) for step in (-1, 0, 1)])
+        inside = moved.filter(pl.col(axis).is_between(0, int(mine.max())))
+        near = inside.group_by(axes).agg(pl.col("n").sum())
+    best = near.filter(pl.col("n") == pl.col("n").max()).sort(axes).row(0, named=True)
+    return [(best[axis] + 0.5) * CELL for axis in axes]
 
 
 def signals_of(

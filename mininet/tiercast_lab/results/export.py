@@ -141,7 +141,7 @@ def export_csv(run: StoredRun, folder: Path, overwrite: bool) -> Exported:
     tables = {f"{kind}.csv": frame for kind, frame in run.rows.items()}
     contents = {**tables, COLUMNS: columns_of(run)}
     if os.path.lexists(folder) and not folder.is_dir():
-        raise InputError(f"{folder}: it is no folder; valid: a folder, there or new (--to DIR)")
+        raise InputError(f"{folder}: it is not a folder; valid: a folder, there or new (--to DIR)")
     there = [name for name in contents if os.path.lexists(folder / name)]
     if there and not overwrite:
         raise InputError(

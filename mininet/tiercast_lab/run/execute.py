@@ -96,7 +96,7 @@ def execute(
         grounds = _grounds(run)
         try:
             summary |= judgement(rows, run.progress.context, run.loaded.experiment.expect, grounds)
-        except LabError:
+        except Exception:  # whatever it is, the rows are whole, so the run can be judged later
             summary |= not_judged(grounds)
             raise
         with writing(folder.path):

@@ -209,6 +209,8 @@ def curve(packets: Packets, law: Law, least: int = LEAST_IN_BIN) -> list[Bin]:
     if law.register is None and top <= 2 * BINS:
         edges = np.arange(-0.5, math.ceil(top) + 1)
     places = np.digitize(seen, edges) - 1
+    # What equals the last edge belongs to the last range: of a full queue, that is most packets.
+    places[seen == edges[-1]] = len(edges) - 2
     result = []
     for place in range(len(edges) - 1):
         chosen = places == place

@@ -9,7 +9,7 @@ from tiercast_lab.base.errors import InputError
 from tiercast_lab.experiment.figure_schema import FigureRun
 from tiercast_lab.experiment.schemes import SchemeInfo
 from tiercast_lab.results import storage
-from tiercast_lab.study.figure_results import FigureResults
+from tiercast_lab.study.figure_results import VERDICTS, FigureResults
 from tiercast_lab.study.figure_spec import FigureSpec
 from tiercast_lab.study.runs import Outcome, Store, stored_outcome
 from tiercast_lab.study.target import MININET, MININET_BMV2, VIRTUAL, Target, is_installed
@@ -100,7 +100,8 @@ def _values(results: FigureResults) -> list[Record]:
     kept = ("measure", "curve", "x", "over", "measured", "text", "verdict", "gate")
     rows = [{name: getattr(one, name) for name in kept} for one in results.judge()]
     # The same number may be judged by several bounds; the worst verdict stands first.
-    rows.sort(key=lambda row: row["verdict"] != "not met")
+    # A bound that is only reported has no verdict, and stands last.
+    rows.sort(key=lambda row: (*VERDICTS, "").index(row["verdict"]))
     by_key: dict[tuple[str, str, float, str], Record] = {}
     for row in rows:
         by_key.setdefault(_key(row), row)

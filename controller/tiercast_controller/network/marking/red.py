@@ -198,7 +198,11 @@ def _spacing(p_b: float, wait: bool) -> float:
     """The mean number of packets from one mark to the next: a mark is due when the p_b since the
     last one add up to R, uniform in (0, 1], or with `wait` in (1, 2]."""
     most = 2 if wait else 1
-    return sum(min(1.0, most - n * p_b) for n in range(math.ceil(most / p_b)))
+    # The sum of min(1, most - n p_b) over all n from 0 on at which it is above 0: first the terms
+    # that are 1, then an arithmetic series from the number `ones` on.
+    terms = math.ceil(most / p_b)
+    ones = min(terms, math.floor((most - 1) / p_b) + 1)
+    return ones + (terms - ones) * (most - p_b * (ones + terms - 1) / 2)
 
 
 def _spacing_on_arrival(p_b: float, wait: bool) -> float:

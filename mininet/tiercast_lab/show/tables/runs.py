@@ -32,7 +32,7 @@ def result_tables(summary: dict[str, Any]) -> Group:
         parts = [paper]
     else:
         parts = [*_measured_tables(summary, title)]
-    valid = Table(title="may the run be believed", title_justify="left")
+    valid = Table(title="can this run be trusted?", title_justify="left")
     for heading in ("figure", "measured", "bound", ""):
         valid.add_column(heading, justify="left" if heading == "figure" else "right")
     for check in summary["validity"]["checks"]:
