@@ -131,7 +131,7 @@ def test_a_class_that_is_wrong_is_named_with_its_file(
             "marking: hysteresis with program, of switch s0: table port_marking of the P4 program "
             "has no action 'hysteresis_marking'; it has: codel, drop_tail, ",
         ),
-        (["--program", "/nowhere.json"], {}, "program: '/nowhere.json' is no file; valid: "),
+        (["--program", "/nowhere.json"], {}, "--program /nowhere.json: no such file; valid: "),
         ([], {"TIERCAST_MARKINGS": "/nowhere.py"}, "TIERCAST_MARKINGS: /nowhere.py: FileNotFound"),
     ],
 )
