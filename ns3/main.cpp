@@ -313,13 +313,13 @@ int main(int argc, char** argv) {
       return wanted ? 0 : 2;
     }
   }
-  use_huge_pages(argv);
   std::ios::sync_with_stdio(false);
   try {
     if (argc > 1) {
       run_trial();
       return 0;
     }
+    use_huge_pages(argv);
     std::string line;
     std::getline(std::cin, line);
     v1::Scenario scenario = parse_scenario(line);

@@ -61,8 +61,8 @@ links:
   - {switch: s0, port: 2, to: h1, rate_bps: 2000000, idle_us: 50, marking: {kind: priority}}
 equal_costs: one                        # or session-hash, flow-hash; may be left out
 checks: {source: true, place: true, igmp: true}   # of where packets come from; may be left out
-keys: false                             # seals between agents; if left out, where lab is host:port
-                                        # or a file for controllers that take over from each other
+keys: false                             # seals between agents; or true, or a file that controllers
+                                        # share; if left out, true where lab is host:port
 sessions:
   - {number: 1, layers: 5, source: h0, scheme: sim, aggregation: network}   # or sender
 groups:                                 # of other programs; may be left out

@@ -109,8 +109,8 @@ class Controller(Readings):
         says, "host:port"; None runs no Lab service. `agents` holds the names of those that may
         attach; None allows any. With `keys` they seal their messages to each other
         (docs/security.md), with keys of the secret in that file if it names one; None: if
-        `lab_address` is not a Unix socket. With `querier` None, hosts
-        are asked only where reports were missed, and members expire only there. The tree is pruned
+        `lab_address` is not a Unix socket. With `querier` None, hosts are asked only where reports
+        were missed, and members expire only there. The tree is pruned
         `leave_latency_s` after a leave, unless the host joins again; with a `querier`, after its
         own leave latency. `epoch_ns` is the zero of the run's time, CLOCK_MONOTONIC; None means
         now. The run fails if a switch is away for longer than `patience_s`. With `mend_s` each

@@ -94,6 +94,11 @@ timespec now() {
   return clock;
 }
 
+int real_clock(clockid_t which, timespec* clock) {
+  static const auto real = next<int (*)(clockid_t, timespec*)>("clock_gettime");
+  return real(which, clock);
+}
+
 using Syscall = long (*)(long, ...);
 
 // Waits until `deadline` of the clock that may be set meanwhile, which is looked at so often.
@@ -102,8 +107,7 @@ long wait_until(Syscall real, const long (&a)[6], const timespec& deadline) {
   while (true) {
     const std::int64_t left = to_ns(deadline) - to_ns(now());
     timespec until{};
-    static const auto clock = next<int (*)(clockid_t, timespec*)>("clock_gettime");
-    clock(CLOCK_REALTIME, &until);
+    real_clock(CLOCK_REALTIME, &until);
     const std::int64_t until_ns = to_ns(until) + std::clamp<std::int64_t>(left, 0, kLook);
     until = {until_ns / kSecond, until_ns % kSecond};
     const long result = real(SYS_futex, a[0], a[1], a[2], &until, a[4], a[5]);
@@ -129,8 +133,7 @@ void set_stamps(msghdr& message) {
 extern "C" {
 
 int clock_gettime(clockid_t which, timespec* clock) noexcept {
-  static const auto real = next<int (*)(clockid_t, timespec*)>("clock_gettime");
-  const int result = real(which, clock);
+  const int result = real_clock(which, clock);
   if (result == 0 && shared != nullptr &&
       (which == CLOCK_REALTIME || which == CLOCK_REALTIME_COARSE)) {
     const std::int64_t true_s = clock->tv_sec;

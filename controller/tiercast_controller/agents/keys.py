@@ -15,6 +15,7 @@ from pathlib import Path
 from tiercast.v1 import session_pb2
 
 from tiercast_controller.base.errors import ConfigurationError
+from tiercast_controller.base.tls import require_private
 
 NONCE_BYTES, KEY_BYTES = 16, 32  # of session_pb2.Keys
 _SECRET = re.compile(rb"([0-9a-f]{64})\n?")
@@ -57,10 +58,8 @@ class RunKeys:
                 text = opened.read(KEY_BYTES * 4) if stat.S_ISREG(mode) else b""
         except OSError as error:
             raise ConfigurationError(f"keys: {file}: {error.strerror}") from None
-        if stat.S_ISREG(mode) and mode & 0o077:
-            raise ConfigurationError(
-                f"keys: {file}: others may use it (mode {mode & 0o777:03o}); valid: 600"
-            )
+        if stat.S_ISREG(mode):
+            require_private(f"keys: {file}", mode)
         found = _SECRET.fullmatch(text)
         if found is None:
             raise ConfigurationError(

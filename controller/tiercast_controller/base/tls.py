@@ -39,6 +39,14 @@ def key_file(role: KeyRole) -> str:
     return f"{role}.key"
 
 
+def require_private(place: str, mode: int) -> None:
+    """Raises ConfigurationError if others than its owner may use a file of that mode."""
+    if mode & 0o077:
+        raise ConfigurationError(
+            f"{place}: others may use it (mode {mode & 0o777:03o}); valid: 600"
+        )
+
+
 @dataclass(frozen=True)
 class Tls:
     """PEM files of one end. Without `ca` the machine's own authorities count; without `certificate`
@@ -56,11 +64,7 @@ class Tls:
         files = (CA, certificate_file(role), key_file(role))
         for name in files:
             _content(folder / name)
-        mode = (folder / key_file(role)).stat().st_mode & 0o777
-        if mode & 0o077:
-            raise ConfigurationError(
-                f"tls: {folder / key_file(role)}: others may use it (mode {mode:03o}); valid: 600"
-            )
+        require_private(f"tls: {folder / key_file(role)}", (folder / key_file(role)).stat().st_mode)
         ca, certificate, key = (folder / name for name in files)
         return cls(ca, certificate, key, server.name_in_certificate if server else "")
 

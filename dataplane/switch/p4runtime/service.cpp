@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "dataplane/switch/clock.h"
@@ -25,7 +26,7 @@ constexpr std::uint64_t kCellsTurn = 256;
 // Limits of one message. gRPC clients accept up to 4 MiB.
 constexpr std::size_t kEntitiesAtOnce = 512;
 constexpr std::size_t kBytesAtOnce = 1u << 20;
-constexpr int kMaxStreams = 64;  // each has two threads, whoever opened it
+constexpr std::size_t kMaxStreams = 64;  // each has two threads, whoever opened it
 
 template <class Request>
 std::optional<ElectionId> election_id_of(const Request& request) {
@@ -156,10 +157,8 @@ grpc::Status P4RuntimeService::Read(grpc::ServerContext*, const p4::v1::ReadRequ
         results.push_back(answer([&] {
           CellTurn turn{.most = kCellsTurn};
           do {
-            turn.more = false;
             pipelines_.with_target(
                 [&](const Target& target) { read_entities(target, entity, turn, sink); });
-            turn.skip += kCellsTurn;
           } while (turn.more);
           return grpc::Status::OK;
         }));
@@ -183,8 +182,8 @@ grpc::Status P4RuntimeService::SetForwardingPipelineConfig(
     pipelines_.set(request->action(), *request);
     spdlog::info("pipeline config: {}",
                  p4::v1::SetForwardingPipelineConfigRequest::Action_Name(request->action()));
-    ::malloc_trim(
-        0);  // what reading the program took, some ten times its text, is not needed again
+    // What reading the program took, some ten times its text, is not needed again.
+    ::malloc_trim(0);
     return grpc::Status::OK;
   });
 }
@@ -219,32 +218,24 @@ grpc::Status P4RuntimeService::Capabilities(grpc::ServerContext*,
 
 grpc::Status P4RuntimeService::StreamChannel(grpc::ServerContext* context,
                                              ControllerStream::Stream* stream) {
-  if (open_streams_.fetch_add(1) >= kMaxStreams) {
-    --open_streams_;
-    return {grpc::RESOURCE_EXHAUSTED,
-            fmt::format("{} streams are open, which is the maximum", kMaxStreams)};
-  }
-  const grpc::Status status = attend(*context, *stream);
-  --open_streams_;
-  return status;
-}
-
-grpc::Status P4RuntimeService::attend(const grpc::ServerContext& context,
-                                      ControllerStream::Stream& stream) {
-  ControllerStream out(stream);
+  std::optional<ControllerStream> out;
   StreamId id = 0;
   {
     const std::lock_guard lock(streams_mutex_);
+    if (streams_.size() >= kMaxStreams)
+      return {grpc::RESOURCE_EXHAUSTED,
+              fmt::format("{} streams are open, which is the maximum", kMaxStreams)};
+    out.emplace(*stream);
     id = next_stream_++;
-    streams_[id] = &out;
+    streams_[id] = &*out;
   }
   const grpc::Status status = answer([&] {
     p4::v1::StreamMessageRequest request;
-    while (stream.Read(&request)) {
-      if (control::may_only_read(context))
+    while (stream->Read(&request)) {
+      if (control::may_only_read(*context))
         throw RequestError(grpc::PERMISSION_DENIED,
                            "a message in the stream: a certificate of role controller is needed");
-      handle(id, request, out);
+      handle(id, request, *out);
     }
     return grpc::Status::OK;
   });

@@ -1,7 +1,6 @@
 // The P4Runtime server (p4.v1.P4Runtime) of one device. gRPC calls it from its own threads.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -43,8 +42,6 @@ class P4RuntimeService final : public p4::v1::P4Runtime::Service {
                             p4::v1::CapabilitiesResponse* response) override;
 
  private:
-  // A stream from its first message to its last.
-  grpc::Status attend(const grpc::ServerContext& context, ControllerStream::Stream& stream);
   void handle(StreamId id, const p4::v1::StreamMessageRequest& request, ControllerStream& out);
   void arbitrate(StreamId id, const p4::v1::MasterArbitrationUpdate& update);
   void packet_out(StreamId id, const p4::v1::PacketOut& packet, ControllerStream& out);
@@ -70,7 +67,6 @@ class P4RuntimeService final : public p4::v1::P4Runtime::Service {
                             // time
   std::mutex streams_mutex_;
   Arbitration arbitration_;
-  std::atomic<int> open_streams_ = 0;
   StreamId next_stream_ = 1;
   std::map<StreamId, ControllerStream*> streams_;
   std::uint64_t dropped_messages_ = 0;

@@ -40,6 +40,7 @@ template <class Entry, class Use>
 void select_cells(const std::map<std::uint32_t, ProgramInfo::Array>& arrays, std::uint32_t id,
                   const Entry& entry, CellTurn& turn, const Use& use) {
   std::uint64_t skip = turn.skip, left = turn.most;
+  turn.more = false;
   for (const auto& [array_id, array] : arrays) {
     if (id != 0 && id != array_id) continue;
     const Cells cells = id == 0 ? Cells{0, array.size} : cells_of(array, entry, array.name);
@@ -47,6 +48,7 @@ void select_cells(const std::map<std::uint32_t, ProgramInfo::Array>& arrays, std
     skip -= skipped;
     for (std::uint64_t i = cells.first + skipped; i < cells.last; ++i, --left) {
       if (left == 0) {
+        turn.skip += turn.most;
         turn.more = true;
         return;
       }

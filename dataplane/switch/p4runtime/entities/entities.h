@@ -58,7 +58,7 @@ struct CellTurn {
   static constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t skip = 0;     // those of earlier turns
   std::uint64_t most = kAll;  // of this one
-  bool more = false;          // there are others; set by the read
+  bool more = false;          // the read left others, for which this is then the next turn
 };
 // Passes the entities that one entity of a ReadRequest selects to `sink`: of cells those of the
 // turn, else all. Throws RequestError.
