@@ -128,14 +128,15 @@ double LossHistory::discount(double open) const {
   return open > twice ? std::max(twice / open, options_.discount_floor) : 1;
 }
 
-// RFC 5348, 5.4 and 5.5: the open interval counts only if it makes the mean longer.
+// RFC 5348, 5.4 and 5.5: the open interval counts only if it makes the mean longer. It takes the
+// place of the oldest closed one, also where there are fewer than eight of these.
 double LossHistory::loss_event_rate() const {
   if (events_ == 0) return 0;
   const double open = open_interval();
   const double df = discount(open);
   double total = open * kWeights[0];
   double weight = kWeights[0];
-  for (std::size_t i = 0; i + 1 < std::min(closed_ + 1, kIntervals); ++i) {
+  for (std::size_t i = 0; i + 1 < closed_; ++i) {
     total += intervals_[i].packets * kWeights[i + 1] * intervals_[i].discount * df;
     weight += kWeights[i + 1] * intervals_[i].discount * df;
   }

@@ -47,7 +47,8 @@ void Children::seen(std::uint32_t source) {
     list_[buckets_[at]].silent = 0;
   } else if (count() < max_children_) {
     buckets_[at] = count();
-    list_.push_back({source, round_, 0});
+    list_.push_back({source, round_ - 1, 0});
+    ++pending_;
   }
 }
 

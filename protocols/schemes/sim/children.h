@@ -23,7 +23,8 @@ class Children {
     kFull,       // a new child, but no room for it
   };
   Answer answer(std::uint32_t source);
-  // Feedback that is too late for its round still shows that the child is alive.
+  // Feedback that is too late for its round still shows that the child is alive. A new child has
+  // its answer to this round yet to give.
   void seen(std::uint32_t source);
   void remove(std::uint32_t source);
   // Removes children that have been silent for `silent_rounds` rounds, including this one. To be
@@ -32,7 +33,7 @@ class Children {
   void clear();
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(list_.size()); }
-  // Children that were known when the round began and have not answered yet.
+  // Known children that have not answered this round yet.
   std::uint32_t pending() const { return pending_; }
   std::uint32_t answered() const { return answered_; }
 

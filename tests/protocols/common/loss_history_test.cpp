@@ -74,6 +74,26 @@ TEST(LossHistory, ALongOpenIntervalCountsAsOneOfEight) {
   EXPECT_NEAR(stream.history.loss_event_rate(), 0.0075, 1e-9);
 }
 
+// RFC 5348, 5.4: k closed intervals of 100 are the sum from 1 to k, the open one and the k - 1
+// latest of these the sum from 0 to k - 1; both have the weights w_0 to w_(k-1).
+TEST(LossHistory, TheOpenIntervalTakesTheOldestOnesPlaceWhileThereAreFew) {
+  Stream stream({.discount_floor = 1});
+  stream.send(100);
+  for (int closed = 1; closed <= 4; ++closed) {
+    stream.drop(1);
+    stream.send(1);
+    if (closed == 1) stream.history.set_first_interval(100);
+    stream.send(98);
+    ASSERT_EQ(stream.history.open_interval(), 100u);
+    EXPECT_NEAR(stream.history.loss_event_rate(), 0.01, 1e-12);
+    LossHistory ahead = stream.history;
+    std::uint32_t seq = 1000 + static_cast<std::uint32_t>(closed + 1) * 100;
+    for (int i = 0; i < 200; ++i) ahead.receive(Time::zero(), seq++, false, stream.window);
+    ASSERT_EQ(ahead.open_interval(), 300u);
+    EXPECT_NEAR(ahead.loss_event_rate(), closed / (300.0 + 100 * (closed - 1)), 1e-12);
+  }
+}
+
 // RFC 5348, 5.5: DF = 2 * 100 / 300, W = 1 + 5 DF, I = 300 + 5 * 100 DF.
 TEST(LossHistory, DiscountsOldIntervalsWhileTheOpenOneIsLong) {
   Stream stream;
@@ -152,7 +172,7 @@ TEST(LossHistory, TheFirstIntervalIsSynthesised) {
   stream.history.set_first_interval(10);
   EXPECT_NEAR(stream.history.loss_event_rate(), 1.0 / 10, 1e-12);
   stream.history.set_first_interval(0.3);  // taken as 1; the open interval has 2
-  EXPECT_NEAR(stream.history.loss_event_rate(), 2 / (1.0 + 2.0), 1e-12);
+  EXPECT_NEAR(stream.history.loss_event_rate(), 1.0 / 2, 1e-12);
   stream.send(98);
   stream.drop(1);
   stream.send(1);

@@ -96,6 +96,22 @@ TEST(SimChildren, ForgetsTheSilentButNotTheLate) {
   EXPECT_EQ(children.count(), 2u);
 }
 
+TEST(SimChildren, HearsANewChildThatIsFirstSeenTooLate) {
+  Children children(4);
+  children.answer(1);
+  children.begin_round();
+  children.seen(2);
+  children.seen(2);
+  EXPECT_EQ(children.pending(), 2u);
+  EXPECT_EQ(children.answer(2), Children::Answer::kKnown);
+  EXPECT_EQ(children.answer(2), Children::Answer::kDuplicate);
+  EXPECT_EQ(children.pending(), 1u);
+  children.seen(3);
+  children.remove(3);
+  EXPECT_EQ(children.pending(), 1u);
+  EXPECT_EQ(children.answered(), 1u);
+}
+
 // Compared with a std::set, over sources that collide or were removed.
 TEST(SimChildren, BehavesLikeASet) {
   Rng rng(3);
