@@ -69,6 +69,7 @@ void HopTrace::event(const TraceEvent& event) {
     }
     return;
   }
+  if (event.kind == "program") return lose_all();
   if (event.kind == "decision") return decided(event, key);
   if (event.kind == "enqueue") {
     const auto port = static_cast<std::uint32_t>(number(event, "port"));
@@ -144,6 +145,18 @@ void HopTrace::dropped(const TraceEvent& event, Hop& hop) {
   hop.fate = where == "link" ? "lost" : early ? "dropped" : "full";
   hop.by = early ? "RED on arrival" : where;
   hop.lines = {reason};
+}
+
+// Nothing more is heard of packets that were inside when a switch got another program.
+void HopTrace::lose_all() {
+  for (auto& [key, hop] : open_) {
+    hop.fate = "lost";
+    hop.by = "switch";
+    hop.lines = {"another program was set"};
+    rows_.push_back(std::move(hop));
+  }
+  open_.clear();
+  sampled_.clear();
 }
 
 void HopTrace::finish(const Key& key) {

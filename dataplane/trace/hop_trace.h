@@ -68,6 +68,7 @@ class HopTrace : public engine::TraceSink {
   void decided(const engine::TraceEvent& event, const Key& key);
   void dropped(const engine::TraceEvent& event, Hop& hop);
   void finish(const Key& key);
+  void lose_all();
   Sampled* sampled(std::uint64_t packet);
 
   const std::map<std::uint32_t, TracedPort> ports_;

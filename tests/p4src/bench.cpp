@@ -77,6 +77,8 @@ Bench::Bench(std::uint64_t seed)
   must(switch_->insert_clone_session(1, {{{kCpuPort, 0}}, 0}));  // copies that become summaries
 }
 
+void Bench::reload() { switch_->set_program(program()); }
+
 void Bench::host(std::string_view to, std::uint32_t port, std::uint64_t mac) {
   put(*switch_, "ipv4_host",
       entry({FieldMatch::exact(number(address(to), 4))}, "forward",

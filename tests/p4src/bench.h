@@ -185,6 +185,8 @@ class Bench : public engine::Output {
   std::uint32_t avg_queue(std::uint32_t port) const;                     // packets, 8 fraction bits
   std::uint64_t cell(std::string_view name, std::uint64_t index) const;  // of a register
   void set_cell(std::string_view name, std::uint64_t index, std::uint32_t value);
+  // Sets the program anew, without an entry.
+  void reload();
   engine::Switch& engine_switch() { return *switch_; }
   const engine::Switch& engine_switch() const { return *switch_; }
 

@@ -43,6 +43,7 @@ using TraceValue =
 // drop       where (ingress, queue, egress, link), reason, and by (action), source if the program
 // did
 //            it
+// program    of packet 0: another program is set, and all packets inside are gone
 struct TraceEvent {
   std::string_view kind;
   std::int64_t time_ns = 0;  // ideal time, as everywhere in the engine

@@ -124,7 +124,7 @@ void SwitchCore::set_program(std::shared_ptr<const Image> image) {
     next_ports->stats(port).queue_bytes = 0;
   }
   again_ = {};
-  tracer.forget_program();
+  tracer.end_program(clock_ns);
   stats = all_stats();
   ports = std::move(next_ports);
   program = std::move(next);

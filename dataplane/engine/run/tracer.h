@@ -19,8 +19,11 @@ class Tracer {
   void set_sink(TraceSink* sink) { sink_ = sink; }
   bool on() const { return sink_ != nullptr; }
   bool steps() const { return sink_ != nullptr && sink_->wants_steps(); }
-  // To be called before the program goes.
-  void forget_program() { plans_.clear(); }
+  // To be called before the program goes, and with it all packets inside.
+  void end_program(std::int64_t time_ns) {
+    plans_.clear();
+    report(0, 0, "program", time_ns, {});
+  }
 
   // Gives the packet a number if the sink wants it.
   void choose(Packet& packet, std::uint32_t port);

@@ -226,6 +226,21 @@ TEST_F(HopTraceTest, WhileTooManyAreHeldPacketsAreSkippedAndCounted) {
   EXPECT_THAT(finish(), SizeIs(1));
 }
 
+TEST_F(HopTraceTest, WhatAnotherProgramTookAwayIsLostAndHeldNoLonger) {
+  trace({}, 10);
+  send(8);
+  bench.advance(3 * kService + kService / 2);
+  bench.reload();
+  const std::vector<Hop> hops = sink->take();
+  EXPECT_EQ(with(hops, "passed"), 3u);
+  EXPECT_EQ(with(hops, "lost"), 5u);
+  EXPECT_THAT(hops.back().lines, ElementsAre("another program was set"));
+  bench.host("10.0.1.2", kPort, 0x020000000202);
+  send(10);
+  EXPECT_THAT(finish(), AllOf(SizeIs(10), Each(testing::Field(&Hop::fate, "passed"))));
+  EXPECT_EQ(sink->skipped(), 0u);
+}
+
 TEST_F(HopTraceTest, ATraceChangesNothing) {
   const auto run = [](bool traced) {
     Bench one(7);
