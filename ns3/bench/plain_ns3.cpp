@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -46,7 +47,7 @@ struct Options {
 class Source {
  public:
   Source(Ptr<Socket> socket, const Options& options)
-      : socket_(socket),
+      : socket_(std::move(socket)),
         payload_bytes_(options.packet_bytes - kHeaderBytes),
         interval_(Seconds(options.packet_bytes * 8 / (options.rate_kbit * 1e3))) {}
 
