@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
 import pytest
+import tiercast_controller  # noqa: F401 (gRPC is to report errors alone)
 from hypothesis import HealthCheck, settings
-
-# Otherwise gRPC would report each connection that a switch closes.
-os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 # A shell that puts the tests into the background has its programs ignore Ctrl-C, which tests send.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -7,7 +7,6 @@ import argparse
 import asyncio
 import json
 import logging
-import os
 import signal
 import sys
 import time
@@ -28,8 +27,6 @@ EXIT_BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "tiercast_controller") -> int:
-    # Otherwise gRPC would report each connection that a switch closes.
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     parser = argparse.ArgumentParser(
         prog=program,
         description="Loads the P4 program and routes into every switch, grows multicast trees from "

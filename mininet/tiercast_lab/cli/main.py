@@ -54,8 +54,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(sessions.app, name="sessions")
-# Otherwise gRPC would report each connection that a run closes at its end.
-os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 
 def _version(wanted: bool) -> None:
