@@ -7,6 +7,7 @@ Errors name the file, the place in it, the value and what is wrong with it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +25,7 @@ from tiercast_controller.agents.lab import RecordSink
 from tiercast_controller.base import bounded_yaml
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
-from tiercast_controller.base.strict import Strict
+from tiercast_controller.base.strict import Strict, require_known
 from tiercast_controller.base.tls import Access, KeyRole, Tls, is_local
 from tiercast_controller.controller import Controller, Event
 from tiercast_controller.multicast.querier import Querier
@@ -94,15 +95,10 @@ class ProgramPart(_Part):
     manifest: Path | None = None  # None: our own program's
 
 
-class QuerierPart(_Part):
-    interval_s: float = Querier.interval_s
-    max_response_s: float = Querier.max_response_s
-    version: int = Querier.version
-    address: IPv4Address = Querier.address
-    robustness: int = Querier.robustness
-    startup_interval_s: float | None = Querier.startup_interval_s
-    last_member_interval_s: float = Querier.last_member_interval_s
-    last_member_count: int | None = Querier.last_member_count
+def _keys_of_querier(value: object) -> object:
+    if isinstance(value, dict):
+        require_known(value, [field.name for field in fields(Querier)])
+    return value
 
 
 class TlsPart(_Part):
@@ -185,7 +181,7 @@ def _tls(switch: SwitchPart, keys: Path | None) -> Tls | None:
 class Config(_Part):
     program: ProgramPart
     lab: str | None = None
-    querier: QuerierPart | None = None
+    querier: Annotated[Querier, BeforeValidator(_keys_of_querier)] | None = None
     switches: list[SwitchPart]
     hosts: list[HostPart]
     links: list[LinkPart]
@@ -242,7 +238,7 @@ class Config(_Part):
             groups=[AnySourceGroup(g.address, tuple(g.senders)) for g in self.groups],
             lab_address=self.lab,
             access=access,
-            querier=Querier(**self.querier.model_dump()) if self.querier else None,
+            querier=self.querier,
             on_records=on_records,
             on_event=on_event,
             keys=self.keys,

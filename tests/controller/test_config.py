@@ -39,6 +39,8 @@ def test_the_example_is_valid(tmp_path) -> None:
     ("old", "new", "text"),
     [
         ("device_id: 1", "device_id: 0", r"net.yaml: switches\.0\.device_id: .*not 0"),
+        ("max_response_s", "response_s", r"querier: unknown key response_s; valid: interval_s, "),
+        ("response_s: 10", "response_s: 300", r"querier: interval_s 125.0 must exceed"),
         ("number: 1", "number: 40000", r"sessions\.0\.number: .*32767, not 40000"),
         ("scheme: sim", "sheme: sim", r"sessions\.0: unknown key sheme; valid: number, .*scheme"),
         ("02:00:00:00:00:01", "02-0", r"hosts\.1\.mac: .*six pairs of hex digits.*not '02-0'"),
