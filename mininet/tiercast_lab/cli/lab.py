@@ -12,7 +12,7 @@ from tiercast_controller.base import units
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.cli.capture import Capture, CaptureBytes, CaptureSnaplen, capture_options
-from tiercast_lab.cli.output import console, examples, say, typed
+from tiercast_lab.cli.output import Results, console, examples, say, typed
 
 if TYPE_CHECKING:
     from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
@@ -56,7 +56,7 @@ def lab(
     longest: Annotated[
         str, typer.Option(metavar="TIME", help="The lab ends by itself after this time.")
     ] = LONGEST,
-    results: Annotated[Path, typer.Option(help="Where runs are stored.")] = binaries.RESULTS,
+    results: Results = binaries.RESULTS,
     capture: Capture = None,
     capture_bytes: CaptureBytes = None,
     capture_snaplen: CaptureSnaplen = None,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 console = Console(width=None if sys.stdout.isatty() else 120)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+Results = Annotated[Path, typer.Option(help="Where runs are stored.")]
 
 
 class OutputError(OSError):

@@ -11,7 +11,7 @@ import typer
 from tiercast_lab.base import binaries
 from tiercast_lab.cli.capture import Capture, CaptureBytes, CaptureSnaplen, capture_options
 from tiercast_lab.cli.marking import ProgramOption, require_program
-from tiercast_lab.cli.output import console_beside, say, typed
+from tiercast_lab.cli.output import Results, console_beside, say, typed
 from tiercast_lab.cli.targets import (
     LinkKind,
     Runtime,
@@ -69,7 +69,7 @@ def run(
         str | None, typer.Option(help="Duration, instead of the experiment's, such as 60s.")
     ] = None,
     program: ProgramOption = None,
-    results: Annotated[Path, typer.Option(help="Where runs are stored.")] = binaries.RESULTS,
+    results: Results = binaries.RESULTS,
     capture: Capture = None,
     capture_bytes: CaptureBytes = None,
     capture_snaplen: CaptureSnaplen = None,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,8 +9,8 @@ from tiercast_controller.base.installation import IN_CHECKOUT
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
-from tiercast_lab.cli.output import print_json, say
-from tiercast_lab.cli.targets import make_runs, require_target
+from tiercast_lab.cli.output import Results, print_json, say
+from tiercast_lab.cli.targets import ALL_CORES, Jobs, make_runs, require_target
 
 
 def runtimes(
@@ -23,13 +21,11 @@ def runtimes(
     run: Annotated[
         bool, typer.Option("--run", help="First make the runs that are missing, as root.")
     ] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs, or their cores, at a time.")] = (
-        os.cpu_count() or 1
-    ),
+    jobs: Jobs = ALL_CORES,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print docs/reproduction/runtimes.json.")
     ] = False,
-    results: Annotated[Path, typer.Option(help="Where runs are stored.")] = binaries.RESULTS,
+    results: Results = binaries.RESULTS,
 ) -> None:
     """Write docs/runtimes.md: what each figure measures in virtual time and in Mininet.
 

@@ -13,6 +13,7 @@ from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_MET, EXIT_NOT_MET, EXIT_OF, InputError, among, listed
 from tiercast_lab.cli.output import (
     AsJson,
+    Results,
     console,
     console_beside,
     examples,
@@ -66,7 +67,6 @@ def run_names(incomplete: str) -> list[str]:
 
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names)]
-Results = Annotated[Path, typer.Option(help="Where runs are stored.")]
 
 
 def report(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,8 @@ from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_FAILED, EXIT_INVALID, EXIT_OF, InputError
 from tiercast_lab.cli.output import AsJson, console, print_json, print_report, typed
 from tiercast_lab.cli.targets import (
+    ALL_CORES,
+    Jobs,
     Runtime,
     SwitchName,
     make_runs,
@@ -26,14 +27,12 @@ if TYPE_CHECKING:
     from tiercast_lab.experiment.schemes import SchemeInfo
     from tiercast_lab.study.figure_spec import FigureSpec
 
-Results = Annotated[Path, typer.Option(help="Where reports and runs are stored.")]
 Record = Annotated[
     bool, typer.Option("--record", help="Also write the verdicts into docs/reproduction.md.")
 ]
+Results = Annotated[Path, typer.Option(help="Where reports and runs are stored.")]
 InMininet = Annotated[SwitchName, typer.Option(help="In Mininet: tiercast-switch, or bmv2's.")]
 Quick = Annotated[bool, typer.Option("--quick", help="One seed and fewer points.")]
-Jobs = Annotated[int, typer.Option(min=1, help="Runs at a time.")]
-ALL_CORES = os.cpu_count() or 1
 
 
 def figure(

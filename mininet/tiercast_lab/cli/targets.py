@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 
 from tiercast_lab.base import binaries
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from tiercast_lab.study.runs import Outcome, Request, Task
     from tiercast_lab.study.target import Target
     from tiercast_lab.study.workers import Workers
+
+
+Jobs = Annotated[int, typer.Option(min=1, help="Runs at a time.")]
+ALL_CORES = os.cpu_count() or 1
 
 
 class Runtime(enum.StrEnum):

@@ -10,6 +10,7 @@ import typer
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
+from tiercast_lab.cli.output import Results
 from tiercast_lab.cli.stored_runs import RUN_HELP, run_names
 from tiercast_lab.cli.stored_runs import found as folder_of
 
@@ -46,7 +47,7 @@ def watch(
             "--insecure", help="Beyond loopback without TLS: everyone who reaches it can read."
         ),
     ] = False,
-    results: Annotated[Path, typer.Option(help="Where runs are stored.")] = binaries.RESULTS,
+    results: Results = binaries.RESULTS,
 ) -> None:
     """Show runs on a web page: those under way as they go on, stored ones at any point in their
     time.
