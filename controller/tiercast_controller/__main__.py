@@ -21,6 +21,7 @@ from tiercast_controller.base.installation import VERSION
 from tiercast_controller.base.tls import Access
 from tiercast_controller.config import EXAMPLE, Config
 from tiercast_controller.controller import Controller, Event
+from tiercast_controller.usage import EXAMPLES
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -32,9 +33,8 @@ def main(arguments: Sequence[str] | None = None, program: str = "tiercast_contro
         description="Loads the P4 program and routes into every switch, grows multicast trees from "
         "IGMP reports, and serves agents. Events and telemetry go to standard output, one JSON "
         "object a line, until SIGINT or SIGTERM.",
-        epilog=f"Examples:\n  {program} network.yaml\n"
-        f"  {program} network.yaml --tls lab-keys --standby\n\n"
-        f"an example of CONFIG:\n\n{EXAMPLE}",
+        epilog="\n".join(["Examples:", *(f"  {program} {one}" for one in EXAMPLES)])
+        + f"\n\nan example of CONFIG:\n\n{EXAMPLE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"{program} {VERSION}")

@@ -13,6 +13,7 @@ import typer
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.installation import VERSION
 from tiercast_controller.base.plugins import fault
+from tiercast_controller.usage import EXAMPLES as CONTROLLER_EXAMPLES
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
@@ -131,12 +132,7 @@ _add(
     "tiercast keys lab-keys",
     "tiercast keys lab-keys --host lab.example --host 192.0.2.7 --days 30",
 )
-_add(
-    controller,
-    "tiercast controller network.yaml",
-    "tiercast controller network.yaml --tls lab-keys --standby",
-    cls=Unread,
-)
+_add(controller, *(f"tiercast controller {one}" for one in CONTROLLER_EXAMPLES), cls=Unread)
 stored_runs.add_to(app)
 lab.add_to(app)
 _add(
