@@ -36,19 +36,19 @@ int control_socket(const std::string& interface) {
   return socket.get();
 }
 
-// Calls ioctl on an interface.
-class ControlSocket {
+// An ifreq of netdevice(7): what an ioctl is asked about an interface, and then its answer.
+class InterfaceRequest {
  public:
-  explicit ControlSocket(const std::string& interface) : fd_(control_socket(interface)) {
+  explicit InterfaceRequest(const std::string& interface) : fd_(control_socket(interface)) {
     interface.copy(request_.ifr_name, IFNAMSIZ - 1);
   }
 
-  bool control(unsigned long command) { return ::ioctl(fd_, command, &request_) == 0; }
+  bool ioctl(unsigned long command) { return ::ioctl(fd_, command, &request_) == 0; }
   bool ethtool(void* command) {
     request_.ifr_data = static_cast<char*>(command);
-    return control(SIOCETHTOOL);
+    return ioctl(SIOCETHTOOL);
   }
-  const ifreq& request() const { return request_; }
+  const ifreq& answer() const { return request_; }
 
  private:
   const int fd_;
@@ -73,12 +73,12 @@ bool is_offload(std::string_view feature) {
          feature.starts_with("tx-vlan-hw-insert") || feature.starts_with("tx-vlan-stag-hw-insert");
 }
 
-std::vector<std::string> feature_names(ControlSocket& socket) {
+std::vector<std::string> feature_names(InterfaceRequest& request) {
   alignas(ethtool_sset_info) std::array<std::byte, sizeof(ethtool_sset_info) + 4> query{};
   auto* info = reinterpret_cast<ethtool_sset_info*>(query.data());
   info->cmd = ETHTOOL_GSSET_INFO;
   info->sset_mask = 1ULL << ETH_SS_FEATURES;
-  if (!socket.ethtool(info) || info->sset_mask == 0) return {};
+  if (!request.ethtool(info) || info->sset_mask == 0) return {};
   const std::uint32_t count = info->data[0];
 
   std::vector<std::byte> storage(sizeof(ethtool_gstrings) + count * ETH_GSTRING_LEN);
@@ -86,7 +86,7 @@ std::vector<std::string> feature_names(ControlSocket& socket) {
   strings->cmd = ETHTOOL_GSTRINGS;
   strings->string_set = ETH_SS_FEATURES;
   strings->len = count;
-  if (!socket.ethtool(strings)) return {};
+  if (!request.ethtool(strings)) return {};
   std::vector<std::string> names;
   for (std::uint32_t i = 0; i < strings->len; ++i) {
     const char* name = reinterpret_cast<const char*>(strings->data) + i * ETH_GSTRING_LEN;
@@ -96,14 +96,15 @@ std::vector<std::string> feature_names(ControlSocket& socket) {
 }
 
 // The active features, one bit each.
-std::vector<ethtool_get_features_block> feature_blocks(ControlSocket& socket, std::size_t count) {
+std::vector<ethtool_get_features_block> feature_blocks(InterfaceRequest& request,
+                                                       std::size_t count) {
   const std::size_t blocks = (count + 31) / 32;
   std::vector<std::byte> storage(sizeof(ethtool_gfeatures) +
                                  blocks * sizeof(ethtool_get_features_block));
   auto* features = reinterpret_cast<ethtool_gfeatures*>(storage.data());
   features->cmd = ETHTOOL_GFEATURES;
   features->size = static_cast<std::uint32_t>(blocks);
-  if (!socket.ethtool(features)) return {};
+  if (!request.ethtool(features)) return {};
   return {features->features, features->features + blocks};
 }
 
@@ -125,37 +126,37 @@ Interface find_interface(const std::string& name) {
   if (interface.index == 0)
     throw InterfaceError(fmt::format("interface {} does not exist; this network namespace has: {}",
                                      name, fmt::join(interface_names(), ", ")));
-  ControlSocket socket(name);
-  if (!socket.control(SIOCGIFHWADDR) || socket.request().ifr_hwaddr.sa_family != ARPHRD_ETHER)
+  InterfaceRequest request(name);
+  if (!request.ioctl(SIOCGIFHWADDR) || request.answer().ifr_hwaddr.sa_family != ARPHRD_ETHER)
     throw InterfaceError(fmt::format("interface {} is not an Ethernet interface", name));
-  if (!socket.control(SIOCGIFFLAGS) || (socket.request().ifr_flags & IFF_UP) == 0)
+  if (!request.ioctl(SIOCGIFFLAGS) || (request.answer().ifr_flags & IFF_UP) == 0)
     throw InterfaceError(
         fmt::format("interface {} is down; bring it up: ip link set {} up", name, name));
-  if (!socket.control(SIOCGIFMTU))
+  if (!request.ioctl(SIOCGIFMTU))
     throw InterfaceError(fmt::format("interface {}: no MTU: {}", name, strerror(errno)));
-  interface.mtu = static_cast<unsigned>(socket.request().ifr_mtu);
+  interface.mtu = static_cast<unsigned>(request.answer().ifr_mtu);
   return interface;
 }
 
 bool is_running(const std::string& name) {
   constexpr int kRunning = IFF_UP | IFF_RUNNING;
-  ControlSocket socket(name);
-  return socket.control(SIOCGIFFLAGS) && (socket.request().ifr_flags & kRunning) == kRunning;
+  InterfaceRequest request(name);
+  return request.ioctl(SIOCGIFFLAGS) && (request.answer().ifr_flags & kRunning) == kRunning;
 }
 
 unsigned receive_queues(const std::string& name) {
-  ControlSocket socket(name);
+  InterfaceRequest request(name);
   ethtool_channels channels{};
   channels.cmd = ETHTOOL_GCHANNELS;
-  if (!socket.ethtool(&channels)) return 1;
+  if (!request.ethtool(&channels)) return 1;
   return std::max(channels.rx_count + channels.combined_count, 1u);
 }
 
 std::string driver(const std::string& name) {
-  ControlSocket socket(name);
+  InterfaceRequest request(name);
   ethtool_drvinfo info{};
   info.cmd = ETHTOOL_GDRVINFO;
-  if (!socket.ethtool(&info)) return {};
+  if (!request.ethtool(&info)) return {};
   return {info.driver, strnlen(info.driver, sizeof info.driver)};
 }
 
@@ -177,9 +178,9 @@ void InterfaceEvents::clear() {
 }
 
 std::vector<std::string> disable_offloads(const std::string& name) {
-  ControlSocket socket(name);
-  const std::vector<std::string> names = feature_names(socket);
-  const auto before = feature_blocks(socket, names.size());
+  InterfaceRequest request(name);
+  const std::vector<std::string> names = feature_names(request);
+  const auto before = feature_blocks(request, names.size());
   if (before.empty()) return {};
 
   std::vector<std::byte> storage(sizeof(ethtool_sfeatures) +
@@ -192,10 +193,10 @@ std::vector<std::string> disable_offloads(const std::string& name) {
     if (is_offload(names[i]) && (before[i / 32].available & bit))
       change->features[i / 32].valid |= bit;
   }
-  socket.ethtool(change);
+  request.ethtool(change);
 
   std::vector<std::string> still_on;
-  const auto after = feature_blocks(socket, names.size());
+  const auto after = feature_blocks(request, names.size());
   for (std::size_t i = 0; i < names.size() && i / 32 < after.size(); ++i) {
     const std::uint32_t bit = 1u << (i % 32);
     if (is_offload(names[i]) && (after[i / 32].active & bit) && (after[i / 32].available & bit))
