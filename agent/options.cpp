@@ -10,17 +10,14 @@
 #include "protocols/wire/wire.h"
 
 namespace tiercast::agent {
-namespace {
 
-Duration time_of(const char* option, const std::string& text) {
+Duration parse_time(const std::string& text, const char* option) {
   try {
     return parse_duration(text);
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("{}: {}", option, error.what()));
   }
 }
-
-}  // namespace
 
 void AgentOptions::add_to(CLI::App& app) {
   app.add_option("--scheme", scheme, "congestion control scheme")->capture_default_str();
@@ -81,8 +78,8 @@ const Scheme& AgentOptions::check() {
       throw ConfigError(fmt::format("--set: {}", error.what()));
     }
   }
-  if (!duration_text.empty()) duration = time_of("--duration", duration_text);
-  if (!lab_patience_text.empty()) lab_patience = time_of("--lab-patience", lab_patience_text);
+  if (!duration_text.empty()) duration = parse_time(duration_text, "--duration");
+  if (!lab_patience_text.empty()) lab_patience = parse_time(lab_patience_text, "--lab-patience");
   return *found;
 }
 

@@ -40,6 +40,9 @@ struct AgentOptions {
   const Scheme& check();
 };
 
+// The value of an option, such as "90s". ConfigError names the option, the text and the forms.
+Duration parse_time(const std::string& text, const char* option);
+
 // Parses `arguments` (without the program's name). Empty if the program is to continue. Otherwise
 // the exit status: 0 after --help or --version, 2 after an error, which was printed with a hint at
 // --help.

@@ -1,13 +1,13 @@
 #include "dataplane/receiver/options.h"
 
 #include <fmt/format.h>
-#include <rte_version.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "agent/address.h"
 #include "agent/options.h"
+#include "dataplane/dpdk/command_line.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::receiver {
@@ -15,8 +15,7 @@ namespace {
 
 constexpr const char* kDescription =
     "Receives multicast streams on any number of DPDK ports, and counts for each what was lost, "
-    "doubled, reordered (RFC 4737), marked and delayed.\n"
-    "Command line: tiercast-recv EAL-ARGUMENTS -- OPTIONS";
+    "doubled, reordered (RFC 4737), marked and delayed.";
 
 constexpr const char* kExamples = R"(Examples:
   two layers of session 1 that 10.0.0.2 sends, on a veth, without huge pages:
@@ -84,18 +83,10 @@ Subscription parse_group(const std::string& text, const char* option) {
 }
 
 std::optional<int> ReceiverOptions::parse(const std::vector<std::string>& arguments) {
-  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
-  std::vector<std::string> own;
-  if (separator != arguments.end()) {
-    eal_arguments.assign(arguments.begin(), separator);
-    own.assign(separator + 1, arguments.end());
-  } else {
-    own = arguments;  // for --help and --version
-  }
+  const dpdk::CommandLine line(arguments);
+  eal_arguments = line.eal_arguments;
   CLI::App app(kDescription, "tiercast-recv");
-  app.footer(kExamples);
-  app.set_version_flag("--version",
-                       std::string("tiercast-recv " TIERCAST_VERSION " (") + rte_version() + ")");
+  dpdk::add_help(app, kExamples);
   std::string address_text, source_text, duration_text, vlan_text;
   std::vector<std::string> sessions, groups, pcap_sessions;
   app.add_option("--address", address_text,
@@ -135,13 +126,9 @@ std::optional<int> ReceiverOptions::parse(const std::vector<std::string>& argume
       ->type_name("SESSIONS[/RANKS]");
   app.add_option("--ready", ready, "create this file once all ports receive, for scripts")
       ->type_name("FILE");
-  if (const auto status = agent::parse_command_line(app, std::move(own))) return status;
+  if (const auto status = agent::parse_command_line(app, line.own)) return status;
 
-  if (separator == arguments.end()) {
-    throw ConfigError(
-        "no EAL arguments: the device goes before '--', as in "
-        "'tiercast-recv --vdev=net_af_packet0,iface=NAME --no-huge -- --any'");
-  }
+  line.require_eal_arguments("tiercast-recv --vdev=net_af_packet0,iface=NAME --no-huge -- --any");
   const std::uint32_t source = source_text.empty() ? 0 : agent::parse_ipv4(source_text, "--source");
   for (const std::string& text : sessions) {
     for (const std::uint32_t group : parse_sessions(text, "--session")) {
@@ -167,13 +154,7 @@ std::optional<int> ReceiverOptions::parse(const std::vector<std::string>& argume
   std::sort(pcap_groups.begin(), pcap_groups.end());
   if (!pcap_groups.empty() && pcap.empty()) throw ConfigError("--pcap-session needs --pcap");
   if (!vlan_text.empty()) vlan = dpdk::parse_vlan(vlan_text);
-  if (!duration_text.empty()) {
-    try {
-      duration = parse_duration(duration_text);
-    } catch (const ConfigError& error) {
-      throw ConfigError(std::string("--duration: ") + error.what());
-    }
-  }
+  if (!duration_text.empty()) duration = agent::parse_time(duration_text, "--duration");
   constexpr std::uint32_t kSpareStreams = 1024;
   if (streams == 0) {
     streams = std::max(static_cast<std::uint32_t>(join.size()), kSpareStreams);

@@ -1,7 +1,6 @@
 #include "dataplane/sender/options.h"
 
 #include <fmt/format.h>
-#include <rte_version.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <system_error>
 
 #include "base/sandbox.h"
+#include "dataplane/dpdk/command_line.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::sender {
@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kDescription =
     "Sends the layers of multicast sessions, each at the rate that its congestion control sets, on "
-    "any number of DPDK ports.\nCommand line: tiercast-send EAL-ARGUMENTS -- OPTIONS";
+    "any number of DPDK ports.";
 
 constexpr const char* kExamples = R"(Examples:
   in a lab, on a veth, without huge pages:
@@ -63,19 +63,10 @@ v1::Member parse_member(const std::string& text) {
 }  // namespace
 
 std::optional<int> SenderOptions::parse(const std::vector<std::string>& arguments) {
-  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
-  std::vector<std::string> own;
-  if (separator != arguments.end()) {
-    eal_arguments.assign(arguments.begin(), separator);
-    own.assign(separator + 1, arguments.end());
-  } else {
-    own = arguments;  // for --help and --version
-  }
-
+  const dpdk::CommandLine line(arguments);
+  eal_arguments = line.eal_arguments;
   CLI::App app(kDescription, "tiercast-send");
-  app.footer(kExamples);
-  app.set_version_flag("--version",
-                       std::string("tiercast-send " TIERCAST_VERSION " (") + rte_version() + ")");
+  dpdk::add_help(app, kExamples);
   agent.name = "sender";
   agent.realtime = 1;
   agent.add_to(app);
@@ -137,12 +128,11 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
   app.add_option("--dry-run", dry_run,
                  "no device: write the schedule of --duration to PREFIX.pcap and PREFIX.json")
       ->type_name("PREFIX");
-  if (const auto status = agent::parse_command_line(app, std::move(own))) return status;
+  if (const auto status = agent::parse_command_line(app, line.own)) return status;
 
-  if (separator == arguments.end() && dry_run.empty()) {
-    throw ConfigError(
-        "no EAL arguments: the device goes before '--', as in "
-        "'tiercast-send --vdev=net_af_packet0,iface=NAME -- --address 10.0.0.2'");
+  if (dry_run.empty()) {
+    line.require_eal_arguments(
+        "tiercast-send --vdev=net_af_packet0,iface=NAME -- --address 10.0.0.2");
   }
   sandbox = !no_sandbox;
   scheme = &agent.check();
@@ -161,19 +151,9 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
   }
   for (const std::string& text : member_texts) members.push_back(parse_member(text));
   if (!vlan_text.empty()) vlan = dpdk::parse_vlan(vlan_text);
-  if (!ramp_text.empty()) {
-    try {
-      ramp = parse_duration(ramp_text);
-    } catch (const ConfigError& error) {
-      throw ConfigError(std::string("--ramp: ") + error.what());
-    }
-  }
+  if (!ramp_text.empty()) ramp = agent::parse_time(ramp_text, "--ramp");
   if (!quantum_text.empty()) {
-    try {
-      quantum = parse_duration(quantum_text);
-    } catch (const ConfigError& error) {
-      throw ConfigError(std::string("--quantum: ") + error.what());
-    }
+    quantum = agent::parse_time(quantum_text, "--quantum");
     if (quantum > kMaxQuantum) {
       throw ConfigError("--quantum: " + quantum_text + " is too long: valid 0s to 10us");
     }

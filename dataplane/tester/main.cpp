@@ -1,8 +1,5 @@
 // tiercast-tester: sends and receives test frames on DPDK ports, as it is told on standard input.
-#include <rte_version.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -11,6 +8,7 @@
 #include "agent/address.h"
 #include "agent/options.h"
 #include "agent/run.h"
+#include "dataplane/dpdk/command_line.h"
 #include "dataplane/dpdk/eal.h"
 #include "dataplane/tester/commands.h"
 
@@ -20,8 +18,7 @@ using namespace tiercast;
 
 constexpr const char* kDescription =
     "Sends and receives test frames on DPDK ports, for `tiercast bench`. Reads commands from "
-    "standard input, a line of JSON each, and answers each with a line; ends with the input.\n"
-    "Command line: tiercast-tester EAL-ARGUMENTS -- OPTIONS";
+    "standard input, a line of JSON each, and answers each with a line; ends with the input.";
 
 constexpr const char* kExamples = R"(Example:
   echo '{"do": "trial", "from": 0, "frame": 64, "rate": 1000, "frames": 100,
@@ -30,11 +27,9 @@ constexpr const char* kExamples = R"(Example:
 )";
 
 int run(const std::vector<std::string>& arguments) {
-  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  const dpdk::CommandLine line(arguments);
   CLI::App app(kDescription, "tiercast-tester");
-  app.footer(kExamples);
-  app.set_version_flag("--version",
-                       std::string("tiercast-tester " TIERCAST_VERSION " (") + rte_version() + ")");
+  dpdk::add_help(app, kExamples);
   std::vector<std::string> names;
   tester::Tester::Limits limits;
   limits.streams = 4096;
@@ -52,11 +47,9 @@ int run(const std::vector<std::string>& arguments) {
       ->check(CLI::Range(2, 3))
       ->capture_default_str();
   app.add_flag("--poll", limits.poll, "never sleep: for NICs");
-  std::vector<std::string> own =
-      separator == arguments.end() ? arguments : std::vector(separator + 1, arguments.end());
-  if (const auto status = agent::parse_command_line(app, std::move(own))) return *status;
-  if (separator == arguments.end()) throw ConfigError("no EAL arguments before '--'");
-  const dpdk::Eal eal("tiercast-tester", {arguments.begin(), separator});
+  if (const auto status = agent::parse_command_line(app, line.own)) return *status;
+  line.require_eal_arguments("tiercast-tester --vdev=net_ring0 -- --port net_ring0=10.0.0.2");
+  const dpdk::Eal eal("tiercast-tester", line.eal_arguments);
   std::vector<std::uint16_t> devices;
   std::vector<std::uint32_t> addresses;
   for (const std::string& name : names) {
@@ -67,10 +60,10 @@ int run(const std::vector<std::string>& arguments) {
     addresses.push_back(agent::parse_ipv4(name.substr(equals + 1), "--port"));
   }
   tester::Tester tester(devices, addresses, limits);
-  std::string line;
-  while (std::getline(std::cin, line)) {
-    if (line.empty()) continue;
-    std::cout << tester::answer(tester, line) << std::endl;
+  std::string command;
+  while (std::getline(std::cin, command)) {
+    if (command.empty()) continue;
+    std::cout << tester::answer(tester, command) << std::endl;
   }
   return 0;
 }

@@ -34,6 +34,7 @@
 #include "agent/clock.h"
 #include "agent/options.h"
 #include "agent/run.h"
+#include "dataplane/dpdk/command_line.h"
 #include "dataplane/dpdk/eal.h"
 #include "dataplane/dpdk/tsc_clock.h"
 #include "dataplane/receiver/port/port_analyser.h"
@@ -190,7 +191,7 @@ Result receive(FrameSource& source, const dpdk::TscClock& clock, double seconds,
 }
 
 int run(const std::vector<std::string>& arguments) {
-  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  const dpdk::CommandLine line(arguments);
   CLI::App app("The analyser beside a bare receive loop, over net_ring", "tiercast-recv-bench");
   std::string mode = "analyser";
   std::uint32_t streams = 1000;
@@ -198,11 +199,9 @@ int run(const std::vector<std::string>& arguments) {
   app.add_option("--mode", mode)->check(CLI::IsMember({"bare", "analyser"}));
   app.add_option("--streams", streams)->check(CLI::Range(1, 262144));
   app.add_option("--seconds", seconds)->check(CLI::PositiveNumber);
-  if (separator == arguments.end()) throw ConfigError("no EAL arguments before '--'");
-  if (const auto status = agent::parse_command_line(app, {separator + 1, arguments.end()})) {
-    return *status;
-  }
-  const dpdk::Eal eal("tiercast-recv-bench", {arguments.begin(), separator});
+  if (const auto status = agent::parse_command_line(app, line.own)) return *status;
+  line.require_eal_arguments("tiercast-recv-bench -l 0,1 --no-huge -m 256 -- --mode bare");
+  const dpdk::Eal eal("tiercast-recv-bench", line.eal_arguments);
   rte_ring* const ring = rte_ring_create("frames", kRing, 0, RING_F_SP_ENQ | RING_F_SC_DEQ);
   rte_ring* const back = rte_ring_create("back", kRing, 0, RING_F_SP_ENQ | RING_F_SC_DEQ);
   rte_ring* rings[] = {ring};
