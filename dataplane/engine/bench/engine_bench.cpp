@@ -4,25 +4,11 @@
 //   ninja -C build engine_bench && build/dataplane/engine/engine_bench
 #include <benchmark/benchmark.h>
 
-#include <cstdlib>
 #include <fstream>
-#include <new>
 #include <sstream>
 
 #include "dataplane/engine/api/switch.h"
-
-namespace {
-std::size_t allocations = 0;
-}
-
-// Not inlined: GCC would see free() meet an operator new, and warn.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* p = std::malloc(bytes)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+#include "dataplane/engine/bench/allocations.h"
 
 namespace tiercast::engine {
 namespace {
@@ -112,10 +98,11 @@ void run(benchmark::State& state, std::uint32_t destination, double rate_bps) {
   const auto frame = frame_to(destination, static_cast<std::size_t>(state.range(0)));
   std::int64_t now = 0;
   for (int i = 0; i < 10000; ++i) rig.sw().receive(1, frame, now += 1000);
-  const std::size_t allocated = allocations, sent = rig.sink.frames;
+  const std::size_t allocated = bench::allocations(), sent = rig.sink.frames;
   for (auto _ : state) rig.sw().receive(1, frame, now += 1000);
   const auto packets = static_cast<double>(state.iterations());
-  state.counters["allocations/packet"] = static_cast<double>(allocations - allocated) / packets;
+  state.counters["allocations/packet"] =
+      static_cast<double>(bench::allocations() - allocated) / packets;
   state.counters["sent/packet"] = static_cast<double>(rig.sink.frames - sent) / packets;
   state.SetItemsProcessed(state.iterations());
 }

@@ -14,28 +14,15 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
-#include <new>
 #include <thread>
 
+#include "dataplane/engine/bench/allocations.h"
+#include "dataplane/switch/bench/devices.h"
+#include "dataplane/switch/bench/main.h"
 #include "dataplane/switch/bench/workloads.h"
 #include "dataplane/switch/data_plane.h"
 #include "dataplane/switch/dpdk/dpdk_port.h"
-
-namespace {
-std::atomic<std::size_t> allocations = 0;
-}
-
-void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* p = std::malloc(bytes)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace tiercast::bench {
 namespace {
@@ -108,14 +95,15 @@ Totals totals(vswitch::DataPlane& plane) {
   return sum;
 }
 
-std::string measure(const std::string& json, const Workload& workload, const std::string& driver) {
+std::string measure(const std::shared_ptr<const engine::Program>& program, const Workload& workload,
+                    const std::string& driver) {
   std::vector<vswitch::PortOption> ports;
   for (std::uint32_t port = 1; port <= kPorts; ++port) {
     ports.push_back({port, fmt::format("dpdk:{}{}", driver, port), {}});
   }
   vswitch::DataPlane plane(ports, 510);
   plane.set_native(vswitch::NativeMode::kWait);
-  plane.set_program(engine::Program::load(json, "the program"));
+  plane.set_program(program);
   install_entries(*plane.pipeline());
   rte_mempool* pool = nullptr;
   const rte_eth_rxtx_callback* callback = nullptr;
@@ -132,10 +120,10 @@ std::string measure(const std::string& json, const Workload& workload, const std
   plane.start();
   std::this_thread::sleep_for(kWarmUp);
   const Totals before = totals(plane);
-  const std::size_t allocated = allocations;
+  const std::size_t allocated = allocations();
   const auto start = std::chrono::steady_clock::now();
   std::this_thread::sleep_for(kMeasured);
-  const std::size_t allocated_after = allocations;
+  const std::size_t allocated_after = allocations();
   const Totals after = totals(plane);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -161,26 +149,10 @@ int run(int argc, char** argv) {
   app.add_option("--driver", driver)->required()->check(CLI::IsMember({"net_null", "net_ring"}));
   app.add_option("--workload", name, "sim_data, sim_feedback or tcp")->required();
   CLI11_PARSE(app, argc, argv);
-  std::ifstream file(program);
-  if (!file) throw std::runtime_error("cannot read " + program);
-  const std::string json{std::istreambuf_iterator<char>(file), {}};
-  std::vector<std::string> eal = {argv[0],
-                                  "--no-huge",
-                                  "-m",
-                                  "256",
-                                  "--no-shconf",
-                                  "--no-pci",
-                                  "--no-telemetry",
-                                  "--log-level=warning",
-                                  "--lcores=0@(0-1)"};
-  for (std::uint32_t port = 1; port <= kPorts; ++port) {
-    // Only the first of the null devices gives frames.
-    const char* parameters = driver != "net_null" ? "" : port == 1 ? ",size=1500" : ",no-rx=1";
-    eal.push_back(fmt::format("--vdev={}{}{}", driver, port, parameters));
-  }
-  vswitch::init_eal(eal);
+  const auto loaded = load_program(program);
+  start_devices(argv[0], driver, "warning");
   vswitch::set_device_opener(open_device);
-  fmt::print("{}\n", measure(json, workload(name), driver));
+  fmt::print("{}\n", measure(loaded, workload(name), driver));
   return 0;
 }
 
@@ -188,10 +160,5 @@ int run(int argc, char** argv) {
 }  // namespace tiercast::bench
 
 int main(int argc, char** argv) {
-  try {
-    return tiercast::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "tiercast-switch-dpdk-bench: {}\n", error.what());
-    return 2;
-  }
+  return tiercast::bench::run_main("tiercast-switch-dpdk-bench", argc, argv, tiercast::bench::run);
 }

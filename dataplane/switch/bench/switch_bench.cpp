@@ -8,29 +8,13 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <new>
-#include <sstream>
 
+#include "dataplane/engine/bench/allocations.h"
 #include "dataplane/native/native_code.h"
 #include "dataplane/switch/bench/link_accuracy.h"
+#include "dataplane/switch/bench/main.h"
 #include "dataplane/switch/bench/workloads.h"
 #include "dataplane/switch/clock.h"
-
-namespace {
-std::size_t allocations = 0;
-}
-
-// Not inlined: GCC would see free() meet an operator new, and warn.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* p = std::malloc(bytes)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace tiercast::bench {
 namespace {
@@ -44,13 +28,6 @@ class Counter : public engine::Output {
   void packet_in(std::span<const std::byte>) override {}
   std::uint64_t frames = 0;
 };
-
-std::shared_ptr<const engine::Program> load(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw std::runtime_error("cannot read " + path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return engine::Program::load(text, path);
-}
 
 // CPU time of this thread: what one core needs, whatever else runs.
 std::int64_t cpu_ns() { return vswitch::clock_ns(CLOCK_THREAD_CPUTIME_ID); }
@@ -105,11 +82,11 @@ void measure(const std::string& name, const std::shared_ptr<const engine::Progra
     form->ns.reserve(kRuns + 1);
     form->round(w.frame);
   }
-  const std::size_t before = allocations;
+  const std::size_t before = allocations();
   for (int run = 0; run < kRuns; ++run) {
     for (Form* form : {&interpreter, &native}) form->round(w.frame);
   }
-  const std::size_t allocated = allocations - before;
+  const std::size_t allocated = allocations() - before;
   for (Form* form : {&interpreter, &native})
     out.push_back(figures(*form, name, w, copies, allocated));
 }
@@ -119,11 +96,11 @@ std::vector<std::string> from_memory(const std::string& program, const std::stri
   std::vector<std::string> all;
   for (const Workload& w : workloads()) {
     if (!only.empty() && w.name != only) continue;
-    measure("tiercast", load(program), install_entries, w, w.copies, all);
+    measure("tiercast", load_program(program), install_entries, w, w.copies, all);
   }
   if (!only.empty()) return all;
   const Workload& tcp = workload("tcp");
-  measure("router", load(router), install_router_entries, tcp, 1, all);
+  measure("router", load_program(router), install_router_entries, tcp, 1, all);
   return all;
 }
 
@@ -136,7 +113,7 @@ int run(int argc, char** argv) {
       ->check(CLI::IsMember({"sim_data", "sim_feedback", "tcp"}));
   CLI11_PARSE(app, argc, argv);
   fmt::print("{{\"memory\": [{}],\n", fmt::join(from_memory(program, router, only), ",\n  "));
-  fmt::print(" \"traffic_manager\": {}}}\n", link_accuracy(load(program)));
+  fmt::print(" \"traffic_manager\": {}}}\n", link_accuracy(load_program(program)));
   return 0;
 }
 
@@ -144,10 +121,5 @@ int run(int argc, char** argv) {
 }  // namespace tiercast::bench
 
 int main(int argc, char** argv) {
-  try {
-    return tiercast::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "tiercast-switch-bench: {}\n", error.what());
-    return 2;
-  }
+  return tiercast::bench::run_main("tiercast-switch-bench", argc, argv, tiercast::bench::run);
 }

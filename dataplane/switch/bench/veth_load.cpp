@@ -24,6 +24,7 @@
 #include <stdexcept>
 
 #include "base/unique_fd.h"
+#include "dataplane/switch/bench/main.h"
 #include "dataplane/switch/bench/workloads.h"
 #include "dataplane/switch/clock.h"
 
@@ -119,10 +120,5 @@ int run(int argc, char** argv) {
 }  // namespace tiercast::bench
 
 int main(int argc, char** argv) {
-  try {
-    return tiercast::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "tiercast-veth-load: {}\n", error.what());
-    return 2;
-  }
+  return tiercast::bench::run_main("tiercast-veth-load", argc, argv, tiercast::bench::run);
 }

@@ -11,13 +11,13 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "dataplane/native/native_code.h"
+#include "dataplane/switch/bench/devices.h"
+#include "dataplane/switch/bench/main.h"
 #include "dataplane/switch/bench/swx/swx_pipeline.h"
 #include "dataplane/switch/bench/workloads.h"
 #include "dataplane/switch/clock.h"
@@ -77,10 +77,7 @@ class Ours : private engine::Output {
 
  private:
   static std::shared_ptr<const engine::Program> load(const Case& one, const std::string& programs) {
-    const std::string path = fmt::format("{}/{}.json", programs, one.program);
-    std::ifstream file(path);
-    if (!file) throw std::runtime_error("cannot read " + path);
-    return engine::Program::load(std::string{std::istreambuf_iterator<char>(file), {}}, path);
+    return load_program(fmt::format("{}/{}.json", programs, one.program));
   }
   void transmit(std::uint32_t port, std::span<const std::byte> frame, std::int64_t) override {
     ++sent_;
@@ -176,23 +173,6 @@ struct Options {
   std::vector<std::string> frames;
 };
 
-void start_eal(const char* program) {
-  std::vector<std::string> eal = {program,
-                                  "--no-huge",
-                                  "-m",
-                                  "256",
-                                  "--no-shconf",
-                                  "--no-pci",
-                                  "--no-telemetry",
-                                  "--log-level=error",
-                                  "--lcores=0@(0-1)"};
-  for (std::uint32_t port = 1; port <= kPorts; ++port) {
-    // Only the first of the null devices gives frames.
-    eal.push_back(fmt::format("--vdev=net_null{},{}", port, port == 1 ? "size=1500" : "no-rx=1"));
-  }
-  vswitch::init_eal(eal);
-}
-
 void run_cases(const Options& options) {
   std::vector<std::unique_ptr<vswitch::DpdkPort>> devices;
   for (std::uint32_t port = 1; port <= kPorts; ++port) {
@@ -222,7 +202,7 @@ int run(int argc, char** argv) {
   cases->add_option("--frame", options.frames,
                     "Instead: a frame (hexadecimal), of which is shown what leaves either");
   CLI11_PARSE(app, argc, argv);
-  start_eal(argv[0]);
+  start_devices(argv[0], "net_null", "error");
   if (*generate) {
     generate_code(options.spec, options.code);
   } else {
@@ -235,10 +215,5 @@ int run(int argc, char** argv) {
 }  // namespace tiercast::bench
 
 int main(int argc, char** argv) {
-  try {
-    return tiercast::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "tiercast-swx-bench: {}\n", error.what());
-    return 2;
-  }
+  return tiercast::bench::run_main("tiercast-swx-bench", argc, argv, tiercast::bench::run);
 }
