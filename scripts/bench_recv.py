@@ -14,14 +14,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench_sender import BOTH_CPUS, BUILD, ROOT, eal, run, testpmd_rate
 from bench_switch import machine
+from sender_runs import BOTH_CPUS, BUILD, ROOT, eal, run, testpmd_rate
 
 PROGRAM = BUILD.parent / "receiver/bench/tiercast-recv-bench"
 STREAMS = (1_000, 100_000)
 SOURCES = {"ring": BOTH_CPUS, "memory": "1"}  # by the lcores that it takes
 GOALS = {1_000: 0.7, 100_000: 0.5}  # of the bare loop's packets/s, over net_ring
-LINE_RATE = 14.88e6
 
 
 def measure(mode: str, streams: int, source: str, seconds: float) -> dict[str, Any]:

@@ -12,14 +12,13 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,32 +26,40 @@ from typing import Any
 
 import numpy as np
 from bench_switch import SO_RCVBUFFORCE, machine, network, raw_socket, stamp
+from sender_goals import FEEDBACK_KINDS, LAB_PACKETS_PER_S, goals, table
+from sender_runs import (
+    BOTH_CPUS,
+    BUILD,
+    CHILD,
+    MAX_RECORDED,
+    NULL,
+    OTHER_CPU,
+    ROOT,
+    SENDER_CPU,
+    URGENT,
+    WARM_UP,
+    Load,
+    Record,
+    bare_loop,
+    control_of,
+    error_output,
+    gap_errors,
+    in_turns,
+    ip_bytes,
+    medians,
+    record_file,
+    records,
+    run,
+    running,
+    send,
+    sender_command,
+    testpmd,
+)
 
-ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("", "build/python", "controller", "mininet", "tools/wire")
 sys.path[:0] = [str(ROOT / folder) for folder in PACKAGES]
 
 from tests.namespaces import command_in  # noqa: E402
-
-BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")) / "dataplane/sender"
-FAR_END = BUILD / "bench/libtiercast-far-end.so"
-SHARED_MEMORY = Path("/dev/shm")
-RECORD_HEADER = np.dtype(
-    [
-        ("tsc_hz", "<u8"), ("capacity", "<u8"), ("count", "<u8"), ("start_tsc", "<u8"),
-        ("start_ns", "<i8"), ("end_tsc", "<u8"), ("end_ns", "<i8"),
-    ]
-)  # fmt: skip
-MAX_RECORDED = 15_000_000
-FRAME_BYTES, FCS_BYTES = 14, 4  # around an IP packet
-SENDER_CPU, OTHER_CPU = 1, 0
-BOTH_CPUS = f"{OTHER_CPU},{SENDER_CPU}"
-# Keeps other work on the machine from deciding the result. The kernel would throttle real-time
-# processes.
-URGENT = ("nice", "-n", "-20")
-AUTOGROUP = Path("/proc/self/autogroup")
-# Accepts all frames and delivers none. Without no-rx it would invent received frames.
-NULL = "net_null0,no-rx=1"
 
 
 @dataclass(frozen=True)
@@ -72,231 +79,6 @@ FULL = Plan(
 )
 QUICK = Plan(1, 1.0, (1, 1_000, 100_000), (64,), (1e4, 1e6, 14.88e6), 3)
 CHECK = Plan(1, 0.2, (8,), (64,), (1e4,), 0.5)
-
-
-def go_first() -> None:
-    """Called in a child. If the kernel shares CPU time among sessions first (autogroup), nice only
-    counts within a session."""
-    with contextlib.suppress(OSError):
-        AUTOGROUP.write_text("-20")
-
-
-CHILD: dict[str, Any] = {"start_new_session": True, "preexec_fn": go_first, "text": True}
-
-
-def _error_output(process: subprocess.Popen[str]) -> str:
-    """The error output of a process that was started with a pipe for it."""
-    assert process.stderr is not None
-    return process.stderr.read()
-
-
-def run(command: list[str], far_end: dict[str, object] | None = None) -> str:
-    """Runs a command and returns its standard output. `far_end` holds settings of the preloaded
-    library."""
-    environment = dict(os.environ)
-    if far_end is not None:
-        environment["LD_PRELOAD"] = str(FAR_END)
-        environment["TIERCAST_FAR_END"] = ",".join(f"{k}={v}" for k, v in far_end.items())
-    # nice and the other wrappers must not load the library.
-    done = subprocess.run(
-        [*URGENT, "env", *(f"{k}={environment[k]}" for k in ("LD_PRELOAD", "TIERCAST_FAR_END")
-                           if far_end is not None), *command],
-        capture_output=True, **CHILD, check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise SystemExit(
-            f"bench-sender: {' '.join(command)}: status {done.returncode}\n{done.stderr[-2000:]}"
-        )
-    return str(done.stdout)
-
-
-def eal(device: str | None, cpus: str = str(SENDER_CPU), memory_mb: int = 256) -> list[str]:
-    given = [f"--vdev={device}"] if device else []
-    return ["--lcores" if "@" in cpus else "-l", cpus, "--no-pci", "--no-huge", "--no-shconf",
-            "--no-telemetry", "--log-level=error", "-m", str(memory_mb), *given]  # fmt: skip
-
-
-def ip_bytes(size: int) -> int:
-    return size - FRAME_BYTES - FCS_BYTES
-
-
-def bare_loop(device: str | None, size: int, rate: float, seconds: float, **far_end: object) -> Any:
-    command = [str(BUILD / "bench/tiercast-bare-loop"), *eal(device), "--",
-               f"--size={ip_bytes(size)}", f"--rate={rate}", f"--seconds={seconds}"]  # fmt: skip
-    return json.loads(run(command, far_end or None))
-
-
-def testpmd_rate(
-    device: str, mode: str, options: list[str], counter: str, seconds: float
-) -> dict[str, Any]:
-    """Packets/s that dpdk-testpmd counts in a forwarding mode (txonly) as `counter` (TX-packets).
-    Ends the program with what testpmd said if there is no count."""
-    command = ["dpdk-testpmd", *eal(device, BOTH_CPUS), "--", f"--forward-mode={mode}", *options,
-               "--total-num-mbufs=8192", "--auto-start"]  # fmt: skip
-    with subprocess.Popen(
-        [*URGENT, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, **CHILD,
-    ) as process:  # fmt: skip
-        assert process.stdin and process.stdout
-        for line in process.stdout:
-            if "Press enter to exit" in line or f"{mode} packet forwarding" in line:
-                break
-        began = time.monotonic()
-        time.sleep(seconds)
-        process.stdin.write("\n")
-        process.stdin.flush()
-        elapsed = time.monotonic() - began
-        output = process.stdout.read()
-    count = re.search(rf"{counter}: (\d+)", output)
-    if count is None:
-        raise SystemExit(f"dpdk-testpmd's {mode} said no count:\n{output[-2000:]}")
-    return {"packets_per_s": int(count[1]) / elapsed}
-
-
-def testpmd(size: int, burst: int, seconds: float) -> dict[str, Any]:
-    """Packets/s of dpdk-testpmd's txonly, which sends constant packets without rewriting headers
-    and without pacing."""
-    options = [f"--txpkts={size - FCS_BYTES}", f"--burst={burst}"]
-    return testpmd_rate(NULL, "txonly", options, "TX-packets", seconds)
-
-
-class Record:
-    """The hand-overs to the driver, as recorded by the preloaded library."""
-
-    def __init__(self, path: Path):
-        header = np.fromfile(path, RECORD_HEADER, 1)[0]
-        self.count = int(header["count"])
-        capacity = int(header["capacity"])
-        self._start_tsc, self._start_ns = int(header["start_tsc"]), int(header["start_ns"])
-        # The tick as measured with the kernel's clock: DPDK rounds its figure to 10 MHz.
-        self._ns_per_tick = (int(header["end_ns"]) - self._start_ns) / (
-            int(header["end_tsc"]) - self._start_tsc
-        )
-        at = RECORD_HEADER.itemsize
-        self.stamps = np.fromfile(path, "<u8", self.count, offset=at).astype(np.int64)
-        self.groups = np.fromfile(path, "<u4", self.count, offset=at + 8 * capacity)
-
-    def ns(self, stamps: np.ndarray) -> np.ndarray:
-        """Converts stamps to ns since the start of the record."""
-        return (stamps - self._start_tsc) * self._ns_per_tick
-
-    def monotonic_ns(self) -> np.ndarray:
-        return self._start_ns + self.ns(self.stamps)
-
-
-@contextlib.contextmanager
-def record_file() -> Iterator[Path]:
-    # On tmpfs: the sending thread writes to mapped memory, never to a disk.
-    with tempfile.NamedTemporaryFile(dir=SHARED_MEMORY, prefix="tiercast-record-") as file:
-        yield Path(file.name)
-
-
-def gap_errors(record: Record, rate: float) -> dict[str, float]:
-    """|gap - ideal| in ns between successive packets of a layer, and the achieved rate."""
-    gaps = np.diff(record.ns(record.stamps))
-    errors = np.abs(gaps - 1e9 / rate)
-    p50, p99, p999, worst = np.percentile(errors, (50, 99, 99.9, 100))
-    return {
-        "p50_ns": float(p50), "p99_ns": float(p99), "p999_ns": float(p999), "max_ns": float(worst),
-        "over_1us": float(np.mean(errors > 1000)), "packets": record.count,
-        "packets_per_s": float(1e9 * len(gaps) / gaps.sum()) if len(gaps) else 0.0,
-    }  # fmt: skip
-
-
-def medians(runs: list[dict[str, float]]) -> dict[str, Any]:
-    """The median of each figure, and the runs themselves."""
-    return {name: statistics.median(one[name] for one in runs) for name in runs[0]} | {"runs": runs}
-
-
-def in_turns(repeat: int, **subjects: Callable[[], dict[str, float]]) -> dict[str, Any]:
-    """Runs each subject `repeat` times, in turns, so that all see the same machine."""
-    runs: dict[str, list[dict[str, float]]] = {name: [] for name in subjects}
-    for _ in range(repeat):
-        for name, measure in subjects.items():
-            runs[name].append(measure())
-    return {name: medians(of_subject) for name, of_subject in runs.items()}
-
-
-def sessions_of(layers: int, packets_per_s: float, size: int) -> dict[str, Any]:
-    """A list of sessions with `layers` layers in all, at equal and constant rates (such as RLM's
-    sender uses), eight per session."""
-    per_session = min(layers, 8)
-    bits_per_s = packets_per_s / layers * ip_bytes(size) * 8
-    parameters = {"rlm.base_rate": f"{bits_per_s:.6f}", "rlm.step_rate": f"{bits_per_s:.6f}",
-                  "rlm.growth": "1", "rlm.max_rate": "1e12"}  # fmt: skip
-    spec = {"session": 1, "count": layers // per_session, "scheme": "rlm", "layers": per_session,
-            "packetSize": ip_bytes(size), "parameters": parameters}  # fmt: skip
-    return {"sessions": [spec]}
-
-
-@dataclass(frozen=True)
-class Load:
-    layers: int
-    packets_per_s: float  # of all layers together
-    size: int  # bytes of a frame with FCS
-
-
-def sender_command(
-    device: str | None, load: Load, seconds: float, folder: Path, *options: str,
-    cpus: str = str(SENDER_CPU),
-) -> list[str]:  # fmt: skip
-    sessions = folder / "sessions.json"
-    sessions.write_text(json.dumps(sessions_of(load.layers, load.packets_per_s, load.size)))
-    # Layers that start at the same instant stay due at the same instants.
-    interval_s = load.layers / load.packets_per_s
-    ramp_ms = max(1, min(1000, int(interval_s * 1000)))
-    return [str(BUILD / "tiercast-send"), *eal(device, cpus, 512), "--", "--poll",
-            "--address=10.9.0.2", f"--sessions={sessions}", f"--ramp={ramp_ms}ms",
-            f"--duration={seconds}s", f"--trace={folder / 'trace.jsonl'}", *options]  # fmt: skip
-
-
-def records(folder: Path, kind: str) -> list[dict[str, float]]:
-    lines = (folder / "trace.jsonl").read_text().splitlines()
-    return [one for one in map(json.loads, lines) if one["kind"] == kind]
-
-
-WARM_UP = 1.0  # s: the first record; counting starts there
-
-
-def send(
-    device: str | None, load: Load, seconds: float, far_end: dict[str, object] | None = None,
-    cpus: str = str(SENDER_CPU),
-) -> dict[str, float]:  # fmt: skip
-    """One run of tiercast-send, measured from one second after its start."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        # There is one record per second. The last record covers what was left after that.
-        duration = WARM_UP + max(seconds, 1.0) + 0.3
-        run(sender_command(device, load, duration, folder, cpus=cpus), far_end)
-        workers, late = records(folder, "worker"), records(folder, "pacer.final")[-1]
-        layers = records(folder, "layer")
-        feedback = records(folder, "feedback")[-1]
-    of_lcores: dict[float, list[dict[str, float]]] = {}
-    for one in workers:
-        of_lcores.setdefault(one["lcore"], []).append(one)
-    windows = [(own[0], own[-2] if len(own) > 2 else own[-1]) for own in of_lcores.values()]
-    first, last = windows[0]
-    elapsed = (last["time_ns"] - first["time_ns"]) / 1e9
-
-    def counted(name: str) -> float:
-        return sum(end[name] - begin[name] for begin, end in windows)
-
-    total = sum(own[-1]["sent_packets"] for own in of_lcores.values())
-    if any(r["generated_packets"] != r["sent_packets"] + r["dropped_packets"] for r in layers):
-        raise SystemExit(f"bench-sender: {load}: counts of a layer are not exact")
-    if sum(r["sent_packets"] for r in layers) != total:
-        raise SystemExit(f"bench-sender: {load}: layers and workers do not agree")
-    return {
-        "packets_per_s": counted("sent_packets") / elapsed,
-        "dropped": counted("dropped_packets"), "given_up": counted("given_up_packets"),
-        "late_p50_ns": late["late_p50_us"] * 1000, "late_p99_ns": late["late_p99_us"] * 1000,
-        "late_p999_ns": late["late_p999_us"] * 1000, "late_max_ns": late["late_max_us"] * 1000,
-        "feedback_accepted": feedback["accepted"], "feedback_refused": feedback["refused"],
-        "feedback_malformed": feedback["malformed"], "feedback_foreign": feedback["foreign"],
-        "feedback_received": feedback["received"], "feedback_ring_full": feedback["ring_full"],
-        "total_packets": total,
-    }  # fmt: skip
-
 
 OVERLOAD = 60e6  # packets/s: more than one core of any present machine can send
 
@@ -375,41 +157,6 @@ def clock_step_ns() -> int:
     from tiercast_lab.cli.doctor_dpdk import clock_step_ns as measure
 
     return measure(time.perf_counter_ns)
-
-
-@contextlib.contextmanager
-def running(command: list[str], far_end: dict[str, object] | None = None) -> Iterator[None]:
-    """Runs a sender with --control in the background and ends it with a signal."""
-    environment = dict(os.environ)
-    if far_end is not None:
-        environment["TIERCAST_FAR_END"] = ",".join(f"{k}={v}" for k, v in far_end.items())
-        command = ["env", f"LD_PRELOAD={FAR_END}", *command]
-    with subprocess.Popen([*URGENT, *command], env=environment, stderr=subprocess.PIPE,
-                          stdout=subprocess.DEVNULL, **CHILD) as process:  # fmt: skip
-        try:
-            yield
-        finally:
-            process.terminate()
-            _, said = process.communicate(timeout=30)
-    if process.returncode != 0:
-        raise SystemExit(f"bench-sender: {' '.join(command)}: status {process.returncode}\n{said}")
-
-
-def control_of(folder: Path) -> Any:
-    """Connects to the sender's tiercast.v1 service once it answers."""
-    from tiercast_controller.agents.sender import SenderControl
-    from tiercast_controller.base.errors import AgentError
-
-    control = SenderControl(f"unix:{folder}/control")
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            control.list_sessions()
-            return control
-        except AgentError:
-            if time.monotonic() > deadline:
-                raise SystemExit("bench-sender: the sender does not answer") from None
-            time.sleep(0.05)
 
 
 def rate_errors(load: Load, seconds: float) -> dict[str, Any]:
@@ -504,7 +251,6 @@ def feedback_frames(sessions: int, kind: str) -> list[bytes]:
 
 
 FEEDBACK_SCHEME = "rlm"  # its sender accepts this feedback
-FEEDBACK_KINDS = ("sound", "forged")
 
 
 def with_feedback(plan: Plan) -> dict[str, Any]:
@@ -603,7 +349,7 @@ def over_veth(plan: Plan) -> dict[str, Any]:
     return figures
 
 
-LAB_PACKETS_PER_S, LAB_PACKET = 750, 1000  # and the packets' IP bytes
+LAB_PACKET = 1000  # IP bytes
 LAB_RATE = f"{LAB_PACKETS_PER_S * LAB_PACKET * 8}bit/s"
 
 
@@ -627,7 +373,7 @@ def in_a_lab(plan: Plan) -> dict[str, float]:
         def end(name: str, process: subprocess.Popen[str]) -> None:
             _, status, usage = os.wait4(process.pid, 0)
             if status != 0:
-                raise SystemExit(f"bench-sender: in a lab: {name}: {_error_output(process)}")
+                raise SystemExit(f"bench-sender: in a lab: {name}: {error_output(process)}")
             rows = [json.loads(line) for line in traces[name].read_text().splitlines()]
             ends[name] = rows, (usage.ru_utime + usage.ru_stime) / seconds
 
@@ -637,7 +383,7 @@ def in_a_lab(plan: Plan) -> dict[str, float]:
         try:
             while not (traces["host"].exists() and "subscription" in traces["host"].read_text()):
                 if host.poll() is not None:
-                    raise SystemExit(f"bench-sender: in a lab: host: {_error_output(host)}")
+                    raise SystemExit(f"bench-sender: in a lab: host: {error_output(host)}")
                 time.sleep(0.05)
             device = "--vdev=net_af_packet0,iface=p1"
             sender = start("sender", sender_space, BUILD / "tiercast-send", device, "--no-huge",
@@ -659,74 +405,6 @@ def in_a_lab(plan: Plan) -> dict[str, float]:
         "late_max_us": late["late_max_us"],
         "sender_cpu": ends["sender"][1], "host_cpu": ends["host"][1],
     }  # fmt: skip
-
-
-def goals(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """The goals with the measured figures. Goals without a figure are left out."""
-    found: list[dict[str, Any]] = []
-
-    def judge(goal: str, measured: float, met: bool) -> None:
-        found.append({"goal": goal, "measured": measured, "met": bool(met)})
-
-    reached = {(r["layers"], r["size"]): r["packets_per_s"] for r in results.get("throughput", [])}
-    for layers, wanted in ((1000, 20e6), (100_000, 14.88e6)):
-        if (layers, 64) in reached:
-            measured = reached[layers, 64]
-            judge(f"{wanted / 1e6:g} M packets/s of 64 bytes, paced, over {layers:,} layers",
-                  measured, measured >= wanted)  # fmt: skip
-    for row in results.get("two_cores", []):
-        judge(f"two cores, {row['layers']:,} layers: at least 1.9 times one core's packets/s",
-              row["ratio"], row["ratio"] >= 1.9)  # fmt: skip
-    for row in results.get("gaps", []):
-        judge(f"gap error p99 at {row['rate']:,.0f} packets/s at most 1.5 times the bare loop's",
-              row["p99_ratio"], row["p99_ratio"] <= 1.5)  # fmt: skip
-    for row in results.get("rate_errors", []):
-        judge(f"{row['packets_per_s'] / 1e6:g} M packets/s over {row['layers']:,} layers: rate of "
-              f"each within 0.1 % or a packet over {row['seconds']:.0f} s",
-              row["worst"], row["layers_off"] == 0)  # fmt: skip
-    for cores in ("two cores", "one core") if "feedback" in results else ():
-        feedback = results["feedback"][cores]
-        for kind in FEEDBACK_KINDS:
-            one = feedback[kind]
-            lost = one["refused"] + one["feedback_ring_full"]
-            judge(f"{cores}, 1 M {kind} feedback packets/s: share lost",
-                  lost / max(one["offered"], 1), lost <= 0.001 * one["offered"])  # fmt: skip
-            ratio = feedback[f"{kind}_late_p99_ratio"]
-            judge(f"{cores}, lateness p99 with 1 M {kind} feedback packets/s at most doubled",
-                  ratio, ratio <= 2)  # fmt: skip
-    if "lab" in results:
-        lab = results["lab"]
-        for what, key, most in (("packets lost", "lost", 0),
-                                ("lateness p99, us", "late_p99_us", 2000),
-                                ("tiercast-send's share of a CPU", "sender_cpu", 0.2),
-                                ("tiercast-host's share of a CPU", "host_cpu", 0.1)):  # fmt: skip
-            judge(f"a lab's pair at {LAB_PACKETS_PER_S} packets/s: {what}, at most {most}",
-                  lab[key], lab[key] <= most)  # fmt: skip
-    return found
-
-
-def table(results: dict[str, Any]) -> str:
-    lines = ["", "packets/s of one core, paced (bare loop and testpmd: unpaced)"]
-    for size, limits in results.get("limits", {}).items():
-        figures = (f"{name} {one['packets_per_s'] / 1e6:.1f} M" for name, one in limits.items())
-        lines.append(f"  {size:>5} B " + "  ".join(figures))
-    for row in [*results.get("throughput", []), *results.get("ring_throughput", [])]:
-        lines.append(f"  {row['size']:>5} B {row['device']:>9} {row['layers']:>7} layers "
-                     f"{row['packets_per_s'] / 1e6:8.2f} M")  # fmt: skip
-    for row in results.get("two_cores", []):
-        one, other, two = (row[name]["packets_per_s"] / 1e6 for name in ("one", "other", "two"))
-        lines.append(f"  {row['layers']:>7} layers on net_null: one core "
-                     f"{(one + other) / 2:.2f} M, "
-                     f"two {two:.2f} M: x {row['ratio']:.2f}")  # fmt: skip
-    lines.append("gap error, ns             bare p50    p99   p99.9   sender p50    p99   p99.9")
-    for row in results.get("gaps", []):
-        columns = "".join(f"{row[name][quantile]:10.0f}" for name in ("bare_loop", "sender")
-                          for quantile in ("p50_ns", "p99_ns", "p999_ns"))  # fmt: skip
-        lines.append(f"  {row['rate']:>12,.0f} packets/s {columns}   x {row['p99_ratio']:.2f}")
-    lines.append("goals")
-    for goal in results["goals"]:
-        lines.append(f"  {'met' if goal['met'] else 'NOT':4}{goal['goal']}: {goal['measured']:.4g}")
-    return "\n".join(lines)
 
 
 def say(text: str) -> None:
