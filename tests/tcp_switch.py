@@ -16,16 +16,11 @@ from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
 from tiercast_controller.base.tls import Tls
 
+from .free_port import free_port
 from .patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
 BINARY = Path(os.environ.get("TIERCAST_SWITCH", ROOT / "build/dataplane/switch/tiercast-switch"))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def command(address: str, folder: Path, *options: str) -> list[str]:

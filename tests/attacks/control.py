@@ -24,8 +24,9 @@ from tiercast_lab.results.recorder import Recorder
 
 from .. import tcp_switch
 from ..agent.network import EAL, SENDER
+from ..free_port import free_port
 from ..patience import PATIENCE_S
-from ..tcp_switch import arbitration, free_port, listens, running_switch
+from ..tcp_switch import arbitration, listens, running_switch
 from .row import Row
 
 WHERE = "loopback"

@@ -17,8 +17,8 @@ from tiercast_controller.base.tls import Access, KeyRole, Tls
 from tiercast_controller.controller import is_elsewhere
 from tiercast_controller.network.topology import Member, Session
 
+from ..free_port import free_port
 from ..patience import PATIENCE_S
-from ..tcp_switch import free_port
 
 SENDER, RECEIVER = lab_pb2.ROLE_SENDER, lab_pb2.ROLE_RECEIVER
 

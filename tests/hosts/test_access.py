@@ -13,8 +13,8 @@ from tiercast_controller.base.tls import Access
 from tiercast_controller.network.topology import Session
 
 from ..agent.network import HOST
+from ..free_port import free_port
 from ..patience import PATIENCE_S
-from ..tcp_switch import free_port
 
 
 async def ignore(_agent: Agent, _records: Sequence[Record]) -> None:

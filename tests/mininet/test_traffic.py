@@ -22,6 +22,7 @@ from tiercast_lab.run.mininet.flows import tcp
 from tiercast_lab.run.mininet.traffic import PROGRAM, require_one_stack
 from tiercast_lab.run.mininet.user_commands import require_programs
 
+from ..free_port import free_port
 from ..patience import PATIENCE_S, wait_until
 from .conftest import ROOT, SMALL, Load, skip_if_invalid
 from .test_run import Started
@@ -81,12 +82,6 @@ class Lab:
             program.kill()
             program.wait()
         self.server.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 START_S, STOP_S = 0.2, 3.0

@@ -16,8 +16,9 @@ from tiercast_controller.base.errors import RefusedError
 from tiercast_controller.base.tls import KeyRole, Tls
 
 from ...agent.network import EAL, SENDER, SENDER_IP
+from ...free_port import free_port
 from ...patience import PATIENCE_S, wait_until
-from ...tcp_switch import free_port, listens
+from ...tcp_switch import listens
 
 ROOT = Path(__file__).resolve().parents[3]
 

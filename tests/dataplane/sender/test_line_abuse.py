@@ -21,10 +21,11 @@ from tiercast_controller.agents.sender import SenderControl
 from tiercast_controller.base.errors import AgentError
 
 from ...agent.network import EAL, SENDER, SENDER_IP, Ended, Program, run
+from ...free_port import free_port
 from ...patience import PATIENCE_S, wait_until
 from .line import Line, constant
 from .test_line import arguments, check_counts, rlm
-from .test_line_control import free_port, get
+from .test_line_control import get
 from .test_stress import FOREIGN, MALFORMED, SOUND, ring
 
 pytestmark = pytest.mark.slow

@@ -19,6 +19,7 @@ from tiercast_wire import group_address
 from typer.testing import CliRunner
 
 from ...agent.network import ROOT, run, sender_arguments
+from ...free_port import free_port
 from ...patience import PATIENCE_S, wait_until
 from .line import Line, check_rate, constant, departures
 
@@ -200,12 +201,6 @@ def test_command_line_of_a_person(tmp_path: Path) -> None:
 def get(port: int, path: str = "/metrics") -> str:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
         return answer.read().decode()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_prometheus_reads_the_figures(tmp_path: Path) -> None:

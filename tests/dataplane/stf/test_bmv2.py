@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import socket
-import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from ...free_port import free_port
 from ...patience import PATIENCE_S, wait_until
+from ...pcap import read_pcap, write_pcap
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = ROOT / "tests/data/p4"
@@ -40,30 +40,6 @@ PACKETS_OF = {
 pytestmark = pytest.mark.skipif(
     shutil.which("simple_switch") is None, reason="bmv2 (simple_switch) is not installed"
 )
-
-
-def write_pcap(path: Path, frames: list[bytes]) -> None:
-    with path.open("wb") as out:
-        out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
-        for n, frame in enumerate(frames):
-            out.write(struct.pack("<IIII", 1, n, len(frame), len(frame)) + frame)
-
-
-def read_pcap(path: Path) -> list[bytes]:
-    if not path.exists():
-        return []
-    data, at, frames = path.read_bytes(), 24, []
-    while at + 16 <= len(data):
-        length = struct.unpack_from("<I", data, at + 8)[0]
-        frames.append(data[at + 16 : at + 16 + length])
-        at += 16 + length
-    return frames
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def run_bmv2(program: Path, frames: list[bytes], folder: Path) -> dict[int, list[bytes]]:

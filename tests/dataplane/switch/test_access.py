@@ -17,8 +17,9 @@ from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller.base.tls import KeyRole, Tls
 from tiercast_lab.base.certificates import make_keys
 
+from ...free_port import free_port
 from ...patience import PATIENCE_S
-from ...tcp_switch import arbitration, channel, command, free_port, running_switch
+from ...tcp_switch import arbitration, channel, command, running_switch
 
 OK = grpc.StatusCode.OK
 DENIED = grpc.StatusCode.PERMISSION_DENIED

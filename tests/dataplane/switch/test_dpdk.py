@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from scapy.layers.l2 import Ether
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 
 from ...patience import PATIENCE_S, wait_until
+from ...pcap import read_pcap, write_pcap
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
@@ -24,24 +24,6 @@ BINARY = BUILD / "dataplane/switch/dpdk/tiercast-switch-dpdk"
 EAL = ("--no-huge", "--no-shconf", "-m", "64", "--no-pci", "--no-telemetry")
 
 pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY}: not built (needs DPDK)")
-
-
-def write_pcap(path: Path, frames: list[bytes]) -> Path:
-    """A capture file in libpcap's format, all frames at time 0."""
-    header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
-    records = (struct.pack("<IIII", 0, 0, len(f), len(f)) + f for f in frames)
-    path.write_bytes(header + b"".join(records))
-    return path
-
-
-def read_pcap(path: Path) -> list[bytes]:
-    data = path.read_bytes()
-    frames, offset = [], 24
-    while offset < len(data):
-        length = struct.unpack_from("<I", data, offset + 8)[0]
-        frames.append(data[offset + 16 : offset + 16 + length])
-        offset += 16 + length
-    return frames
 
 
 def command(devices: list[str], *arguments: str) -> list[str]:

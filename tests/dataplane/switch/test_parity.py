@@ -260,9 +260,6 @@ def forward(port: int = 1) -> str:
     return f'action {{ action_id: $forward params {{ param_id: 1 value: "\\00{port}" }} }}'
 
 
-MARK = "action { action { action_id: $mark } }"
-
-
 def keyed(table: str, action: str = "", key: int = 1, more: str = "") -> str:
     key_match = f'match {{ field_id: 1 exact {{ value: "\\00{key}" }} }}'
     action = action and f"action {{ {action} }}"

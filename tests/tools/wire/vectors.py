@@ -12,7 +12,6 @@ DOCUMENT = json.loads((DATA / "wire-vectors.json").read_text())
 GROUPS: list[dict[str, Any]] = DOCUMENT["groups"]
 NOT_GROUPS: list[str] = DOCUMENT["not_groups"]
 COMMON = ("version", "type", "scheme", "flags", "header_length", "session")
-DATA_TYPE = 1
 
 
 @dataclass(frozen=True)
