@@ -159,11 +159,6 @@ class Roles:
         return any(not self._is_exact(form) for form in self._forms["unicast"])
 
     @property
-    def has_registers(self) -> bool:
-        """Whether markings fill registers."""
-        return any(law.registers for law in self.program.manifest.marking.values())
-
-    @property
     def igmp_meter(self) -> str | None:
         """The meter of each port's IGMP; None if the program has none."""
         name = self.program.manifest.igmp_meter
