@@ -29,14 +29,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
 
 
+@pytest.hookimpl(trylast=True)  # after -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("crowded"):
         crowded = config.cache.get(CROWDED, [])
         others = [one for one in items if one.nodeid not in crowded]
         items[:] = [one for one in items if one.nodeid in crowded]
         config.hook.pytest_deselected(items=others)
-    # Long ones begin first, so that no core waits for a last one.
-    items.sort(key=lambda item: "slow" not in item.keywords)
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    items[:] = deal(items, workers)
+
+
+def deal(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """The tests in the order in which xdist gives each worker its share (a stretch of them): slow
+    ones first, as many to each worker, so that none waits for another's last one. Those that share
+    a module's fixture stay together."""
+    slow: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if "slow" in item.keywords:
+            together = item.nodeid if shares_nothing(item) else str(item.path)
+            slow.setdefault(together, []).append(item)
+    hands: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for group in slow.values():
+        min(hands, key=len).extend(group)
+    quick = [item for item in items if "slow" not in item.keywords]
+    dealt: list[pytest.Item] = []
+    for left in range(workers, 0, -1):
+        share = (len(items) - len(dealt)) // left
+        hand = hands.pop()
+        dealt += hand
+        dealt += quick[: max(0, share - len(hand))]
+        del quick[: max(0, share - len(hand))]
+    return dealt + quick
+
+
+def shares_nothing(item: pytest.Item) -> bool:
+    fixtures = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009
+    return all(one.scope not in {"module", "class"} for defs in fixtures for one in defs)
 
 
 class Crowded:
