@@ -1,11 +1,9 @@
 #include "agent/interface.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -63,15 +61,6 @@ std::string interface_names() {
   }
   if_freenameindex(all);
   return names;
-}
-
-std::optional<std::uint32_t> interface_ipv4(const std::string& name) {
-  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request = request_for(name);
-  if (ioctl(socket.get(), SIOCGIFADDR, &request) != 0) return std::nullopt;
-  sockaddr_in address{};
-  std::memcpy(&address, &request.ifr_addr, sizeof address);
-  return ntohl(address.sin_addr.s_addr);
 }
 
 std::string disable_veth_offloads(const std::string& name) {

@@ -1,8 +1,6 @@
 // What an agent needs to know of a Linux network interface.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 
 #include "base/unique_fd.h"
@@ -15,9 +13,6 @@ std::string interface_name(unsigned index);
 unsigned interface_index(const std::string& name);
 // The names of all interfaces, for error texts: "lo, h15-eth0".
 std::string interface_names();
-
-// The interface's IPv4 address in host order; empty if it has none.
-std::optional<std::uint32_t> interface_ipv4(const std::string& name);
 
 // On a veth: switches off checksum, segmentation and receive offloads, because with them a packet
 // socket at the other end would see incomplete checksums and merged packets. Returns "", or what

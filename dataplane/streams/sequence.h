@@ -58,7 +58,6 @@ class alignas(64) Sequence {
   std::uint32_t extent() const { return extent_; }
 
   bool started() const { return epochs_.get() > 0; }
-  std::uint32_t next_expected() const { return next_; }
   std::uint64_t in_order() const { return in_order_.get(); }
   std::uint64_t reordered() const { return reordered_.get(); }
   std::uint64_t duplicates() const { return duplicates_.get(); }

@@ -65,12 +65,6 @@ Duration parse_duration(std::string_view text) {
   return Duration::nanoseconds(std::llround(*ns));
 }
 
-QueueLimit parse_queue_limit(std::string_view text) {
-  const auto bounds = read_queue(text);
-  if (!bounds || bounds->packets == 0u || bounds->bytes == 0u) refuse("queue", text, kQueueForms);
-  return {bounds->packets.value_or(0), bounds->bytes.value_or(0)};
-}
-
 std::string format_rate(Rate rate) { return format_with_unit(rate.bytes_per_second(), kRateUnits); }
 
 std::string format_duration(Duration duration) {

@@ -113,17 +113,10 @@ class Rate {
   double value_ = 0;
 };
 
-// The bound of a queue; 0 means no bound of that kind. Text: "50p", "30000B" or "50p/30000B".
-struct QueueLimit {
-  std::uint32_t packets = 0;
-  std::uint64_t bytes = 0;
-};
-
 // "6Mbit/s", "300kbit/s", "1.5Gbit/s", "800bit/s", "2500B/s". Never negative.
 Rate parse_rate(std::string_view text);
 // "5ms", "1.5s", "200us", "30ns". Never negative.
 Duration parse_duration(std::string_view text);
-QueueLimit parse_queue_limit(std::string_view text);
 
 // The shortest of the forms above that shows at most 6 significant digits.
 std::string format_rate(Rate rate);

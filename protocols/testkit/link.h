@@ -14,6 +14,12 @@
 
 namespace tiercast::testkit {
 
+// 0: no bound of that kind.
+struct QueueLimit {
+  std::uint32_t packets = 0;
+  std::uint64_t bytes = 0;
+};
+
 struct LinkConfig {
   Rate rate;                // IP bytes; zero: unlimited, so there is no queue
   Duration delay;           // propagation

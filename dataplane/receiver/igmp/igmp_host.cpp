@@ -240,7 +240,6 @@ std::span<const std::byte> IgmpHost::finish(std::uint32_t destination, std::size
   put32(ip, 16, destination);
   put32(ip, 20, 0x94040000);  // Router Alert
   put16(ip, 10, wire::internet_checksum(ip.first(kIpBytes)));
-  ++frames_;
   // Without a checksum's worth of padding Ethernet's smallest frame is not reached.
   std::size_t size = kIgmpAt + igmp_bytes;
   constexpr std::size_t kSmallest = 60;

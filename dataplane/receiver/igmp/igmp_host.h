@@ -46,7 +46,6 @@ class IgmpHost {
   std::span<const std::byte> next_frame(Time now);
   Time next_deadline() const { return next_; }
   int version(Time now) const { return now < older_until_ ? 2 : version_; }
-  std::uint64_t frames_sent() const { return frames_; }
 
  private:
   struct Membership {
@@ -80,7 +79,6 @@ class IgmpHost {
   Time next_ = Time::never();
   Time pass_next_ = Time::never();
   Time older_until_ = Time::zero();
-  std::uint64_t frames_ = 0;
   std::array<std::byte, kFrameBytes> frame_{};
 };
 

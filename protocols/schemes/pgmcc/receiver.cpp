@@ -163,8 +163,6 @@ void Receiver::timer(Time now, Sink& sink) {
 }
 
 void Receiver::send(wire::PgmccFeedback::Kind kind, std::uint32_t missing, Sink& sink) {
-  using Kind = wire::PgmccFeedback::Kind;
-  naks_sent_ += kind == Kind::kNak || kind == Kind::kDummyNak ? 1 : 0;
   wire::PgmccFeedback feedback;
   feedback.session = config_.session;
   feedback.kind = kind;
@@ -175,7 +173,7 @@ void Receiver::send(wire::PgmccFeedback::Kind kind, std::uint32_t missing, Sink&
   feedback.hold_us =
       static_cast<std::uint32_t>(std::min<std::int64_t>((now_ - echo_at_).us(), 0xffffffff));
   feedback.loss = static_cast<std::uint32_t>(std::min(loss_ * 0x1p32, 4294967295.0));
-  feedback.missing = kind == Kind::kNak ? missing : 0;
+  feedback.missing = kind == wire::PgmccFeedback::Kind::kNak ? missing : 0;
   std::array<std::byte, wire::PgmccFeedback::kBytes> message;
   sink.send(Destination::sender(), {message.data(), wire::write(feedback, message)});
 }

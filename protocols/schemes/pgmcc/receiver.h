@@ -24,8 +24,7 @@ class Receiver final : public ReceiverCore {
   void stop(Time now, Sink& sink) override;
   ReceiverCounters counters() const override;
 
-  double loss() const { return loss_; }                   // p, 0 .. 1
-  std::uint64_t naks_sent() const { return naks_sent_; }  // including dummies
+  double loss() const { return loss_; }  // p, 0 .. 1
   std::uint64_t naks_suppressed() const { return naks_suppressed_; }
 
  private:
@@ -59,7 +58,6 @@ class Receiver final : public ReceiverCore {
   Time nak_at_ = Time::never();
   wire::PgmccFeedback::Kind nak_kind_ = wire::PgmccFeedback::Kind::kNak;
   std::uint32_t nak_missing_ = 0;
-  std::uint64_t naks_sent_ = 0;
   std::uint64_t naks_suppressed_ = 0;
   // Signs of a sender that restarted: packets far from the window but near each other.
   std::uint32_t stray_ = 0;

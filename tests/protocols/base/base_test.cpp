@@ -23,14 +23,6 @@ TEST(Units, DurationsParseInAllTheirForms) {
   EXPECT_EQ(parse_duration("30ns").ns(), 30);
 }
 
-TEST(Units, QueueLimitsParseInAllTheirForms) {
-  EXPECT_EQ(parse_queue_limit("50p").packets, 50u);
-  EXPECT_EQ(parse_queue_limit("50p").bytes, 0u);
-  EXPECT_EQ(parse_queue_limit("30000B").bytes, 30000u);
-  EXPECT_EQ(parse_queue_limit("50p/30000B").packets, 50u);
-  EXPECT_EQ(parse_queue_limit("50p/30000B").bytes, 30000u);
-}
-
 TEST(Units, WhatIsFormattedParsesToTheSame) {
   for (const char* text : {"6Mbit/s", "300kbit/s", "1.5Gbit/s", "800bit/s"}) {
     EXPECT_EQ(format_rate(parse_rate(text)), text);
@@ -53,9 +45,6 @@ TEST(Units, WrongTextsAreRefusedWithTheTextAndTheValidForms) {
   }
   for (const char* text : {"", "5", "ms", "-5ms", "5m", "5 ms"}) {
     EXPECT_THROW(parse_duration(text), ConfigError) << text;
-  }
-  for (const char* text : {"", "p", "0p", "50", "50p/", "50p/50p", "50q", "-1p", "99999999999p"}) {
-    EXPECT_THROW(parse_queue_limit(text), ConfigError) << text;
   }
 }
 
