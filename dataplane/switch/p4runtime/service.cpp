@@ -1,7 +1,6 @@
 #include "dataplane/switch/p4runtime/service.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -182,8 +181,6 @@ grpc::Status P4RuntimeService::SetForwardingPipelineConfig(
     pipelines_.set(request->action(), *request);
     spdlog::info("pipeline config: {}",
                  p4::v1::SetForwardingPipelineConfigRequest::Action_Name(request->action()));
-    // What reading the program took, some ten times its text, is not needed again.
-    ::malloc_trim(0);
     return grpc::Status::OK;
   });
 }
