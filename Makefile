@@ -70,7 +70,9 @@ programs:         ## build what a run needs into build/
 
 ahead:
 	@$(CONFIGURE)
+	@echo "programs: first the libraries that need no Python environment"
 	@ninja -C build -j $(JOBS) tiercast_engine tiercast_protocols tiercast_messages
+	@[ -e .venv/requirements.lock.sha256 ] || echo "programs: waiting for the Python environment"
 
 build: configure-dev  ## build every binary into build/, including the tests
 	@ninja -C build -j $(JOBS)

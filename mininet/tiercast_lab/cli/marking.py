@@ -118,7 +118,11 @@ def marking(
     judged = []
     with console.status("") as status:
         for number, one in enumerate(chosen, 1):
-            status.update(f"{one.kind} ({number} of {len(chosen)})")
+            text = f"{one.kind} ({number} of {len(chosen)})"
+            if console.is_terminal:
+                status.update(text)
+            elif not as_json:
+                say(text)
             judged.append(judge(one, link, seconds, seed, files, under))
     judged = with_names(judged)
     folder = results.resolve() / "marking"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 # Tables need not be folded to fit a log.
-console = Console(width=None if sys.stdout.isatty() else 120)
+console = Console(width=None if sys.stdout.isatty() else 200)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 Results = Annotated[Path, typer.Option(help="Where runs are stored.")]
@@ -76,6 +77,11 @@ def print_report(path: Path, to: Console = console) -> None:
     say(f"report: {path}", to)
 
 
+# What names code outside the tree: a command without them does something else.
+PLUGINS = ("TIERCAST_MEASURES", "TIERCAST_MARKINGS")
+
+
 def typed() -> list[str]:
     """The command line, for the report's "do it again"."""
-    return [binaries.COMMAND, *sys.argv[1:]]
+    named = [f"{name}={os.environ[name]}" for name in PLUGINS if os.environ.get(name)]
+    return [*(["env", *named] if named else []), binaries.COMMAND, *sys.argv[1:]]

@@ -99,7 +99,7 @@ def _check_arguments(compute: Compute, name: str, which: Which | None, whole: bo
 
 
 def number(unit: str = "", digits: int = 2) -> Quantity:
-    return Quantity(unit, _plain, lambda v: f"{v:.{digits}f}")
+    return Quantity(unit, _plain, lambda v: f"{v:.{digits}f} {unit}".rstrip())
 
 
 def fraction(digits: int = 2) -> Quantity:

@@ -18,21 +18,24 @@ SESSIONS_SHOWN = 4
 def result_tables(summary: dict[str, Any]) -> Group:
     """The paper's figures against those measured (or, if none were expected, the measures), the
     bounds of validity, and the verdict."""
-    against = "paper against " if summary["experiment"].get("paper") else "expected against "
-    title = f"{against if summary['expected'] else ''}measured, {window_text(summary)}"
-    if summary["expected"]:
-        paper = Table(title=title, title_justify="left")
-        for heading in ("figure", "paper", "required", "measured", ""):
-            paper.add_column(heading, justify="left" if heading == "figure" else "right")
-        for figure in summary["expected"]:
+    expected = summary["expected"]
+    papers = ["paper"] if any(figure["paper"] is not None for figure in expected) else []
+    against = "paper against " if papers else "required against " if expected else ""
+    title = f"{against}measured, {window_text(summary)}"
+    if expected:
+        table = Table(title=title, title_justify="left")
+        for heading in ("figure", *papers, "required", "measured", ""):
+            table.add_column(heading, justify="left" if heading == "figure" else "right")
+        for figure in expected:
             row = figure_row(figure)
             style = "green" if figure["ok"] else "bold red" if figure["gate"] else "yellow"
             mark = Text(row["verdict"], style=style)
-            paper.add_row(row["name"], row["paper"], row["required"], row["measured"], mark)
-        parts = [paper]
+            texts = (row[name] for name in ("name", *papers, "required", "measured"))
+            table.add_row(*texts, mark)
+        parts = [table]
     else:
         parts = [*_measured_tables(summary, title)]
-    valid = Table(title="can this run be trusted?", title_justify="left")
+    valid = Table(title="Can this run be trusted?", title_justify="left")
     for heading in ("figure", "measured", "bound", ""):
         valid.add_column(heading, justify="left" if heading == "figure" else "right")
     for check in summary["validity"]["checks"]:
