@@ -28,7 +28,8 @@ def test_its_experiment_is_judged_by_it(tmp_path: Path) -> None:
     # ERMCC has a single rate, so three receivers behind one queue get the same number of packets.
     assert re.search(r"jain index .* 1\.000 .* met", run.stdout)
     page = (tmp_path / "r/latest/report.html").read_text()
-    assert f"env TIERCAST_MEASURES={measures} ./tiercast run {experiment}" in page
+    for command in (f"run {experiment}", "rerun", "report"):
+        assert f"env TIERCAST_MEASURES={measures} ./tiercast {command}" in page
 
 
 def test_it_is_listed(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tiercast_lab.study.traced_law import traced_laws
 def write_report(run: StoredRun) -> Path:
     """Writes the report and returns its path. The same rows give the same bytes."""
     summary = run.summary
+    command = shlex.join(summary["command"])
     html = pages.render(
         "report.html.j2",
         summary=summary,
@@ -45,8 +46,8 @@ def write_report(run: StoredRun) -> Path:
         topology=Markup(topology_svg(summary["network"])),
         panels=Markup(pages.script_json([panel_data(panel) for panel in all_panels(run)])),
         script=Markup((pages.TEMPLATES / "charts.js").read_text()),
-        tiercast=binaries.COMMAND,
-        command=shlex.join(summary["command"]),
+        tiercast=command.partition(binaries.COMMAND)[0] + binaries.COMMAND,  # with its variables
+        command=command,
         folder=f"{_results(summary['command'])}/{summary['run']}",
         measured=window_text(summary),
         duration=summary["duration_s"],
