@@ -51,6 +51,16 @@ def test_it_is_listed(tmp_path: Path) -> None:
             "@measure(number(), 'short')\ndef short(rows): ...",
             "measure 'short': its arguments are (rows); valid: (rows, context)",
         ),
+        (
+            "from tiercast_lab.measures import measure\n"
+            "@measure('Mbit/s', 'fast')\ndef fast(rows, context): ...",
+            "measure 'fast': its quantity is 'Mbit/s'; valid: number(), fraction(), RATE, ",
+        ),
+        (
+            "from tiercast_lab.measures import measure, number\n"
+            "@measure(number, 'plain')\ndef plain(rows, context): ...",
+            "measure 'plain': its quantity is number; valid: number(), ",
+        ),
     ],
 )
 def test_a_file_that_fails_is_named(tmp_path: Path, text: str, said: str) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from tiercast_controller.base import units
+from tiercast_controller.base.bounded_yaml import shown
 
 Which = Literal["layers", "receiver", "link", "flow"]
 Compute = Callable[..., float | None]
@@ -70,18 +71,27 @@ def measure(
     beside: Literal["", "tcp", "udp"] = "",
 ) -> Callable[[Compute], Compute]:
     """Makes the decorated function a measure and returns it unchanged. `name` is given if it is not
-    the function's; the other arguments are as in MeasureSpec. Raises ValueError if the name is
-    taken, or if the function does not take the arguments that it will be given."""
+    the function's; the other arguments are as in MeasureSpec. Raises ValueError for a quantity that
+    is none, if the name is taken, or if the function does not take the arguments that it will be
+    given."""
 
     def state(compute: Compute) -> Compute:
         its_name = name or compute.__name__
         if its_name in MEASURES:
             raise ValueError(f"measure {its_name!r}: this name is taken; valid: another")
+        _check_quantity(quantity, its_name)
         _check_arguments(compute, its_name, which, whole)
         MEASURES[its_name] = MeasureSpec(compute, quantity, purpose, which, whole, of_run, beside)
         return compute
 
     return state
+
+
+def _check_quantity(quantity: object, name: str) -> None:
+    if not isinstance(quantity, Quantity):
+        # `number` for `number()` is a function, which has an address besides its name.
+        seen = quantity.__name__ if inspect.isfunction(quantity) else shown(quantity)
+        raise ValueError(f"measure {name!r}: its quantity is {seen}; valid: {QUANTITIES}")
 
 
 def _check_arguments(compute: Compute, name: str, which: Which | None, whole: bool) -> None:
@@ -122,3 +132,4 @@ SECONDS = Quantity("s", _seconds, lambda v: f"{v:.1f} s")
 LATENCY = Quantity("s", _seconds, lambda v: f"{v * 1e3:.1f} ms")
 # Papers state how often something happens in a run: `840 in 2900s`.
 FREQUENCY = Quantity("1/s", units.parse_frequency, lambda v: f"{v:.4g} /s")
+QUANTITIES = "number(), fraction(), RATE, SECONDS, LATENCY, FREQUENCY"
