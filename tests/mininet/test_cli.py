@@ -147,9 +147,11 @@ def test_a_kernel_feature_that_is_missing_is_the_first_line() -> None:
 
 
 def test_bad_input_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "saw.yaml").touch()
     for arguments, said in [
         (["nosuch"], "no experiment 'nosuch'; valid: a YAML file, or one of basic-"),
         (["sim-sesion"], "(did you mean 'sim-session'?)"),
+        ([tmp_path / "swa.yaml"], f"(did you mean '{tmp_path}/saw.yaml'?)"),
         (["sim-2"], "'sim-2' is a figure; valid: tiercast figure sim-2"),
         (["matrix"], "'matrix' is a sweep; valid: tiercast sweep matrix"),
         ([SWEEP], "axes: it is a sweep; valid: tiercast sweep "),

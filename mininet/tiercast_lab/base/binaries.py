@@ -115,6 +115,15 @@ def find(command: str, name: str) -> Path:
     valid = f"valid: a YAML file, or one of {', '.join(choices)}"
     if is_another := kind_of_file(Path(name)):
         raise InputError(f"{shown(name)} is {is_another}; {valid}")
-    raise InputError(
-        f"no {what.split()[1]} {shown(name)}; {valid}{closest(Path(name).stem, choices)}"
-    )
+    meant = _closest_file(name) or closest(Path(name).stem, choices)
+    raise InputError(f"no {what.split()[1]} {shown(name)}; {valid}{meant}")
+
+
+def _closest_file(name: str) -> str:
+    """As `closest`, among the YAML files beside the one that a path means. A plain name is that of
+    something tiercast provides."""
+    folder, file = os.path.split(name)
+    if not folder and not file.endswith(".yaml"):
+        return ""
+    there = [found.name for found in sorted(Path(folder).glob("*.yaml"))]
+    return closest(file, there, name.removesuffix(file))

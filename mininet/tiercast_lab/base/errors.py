@@ -56,11 +56,12 @@ class InputError(LabError):
 MOST_CHOICES = 40  # that an error message lists
 
 
-def closest(seen: str, valid: Iterable[str]) -> str:
-    """` (did you mean '…'?)`, or an empty text if no valid choice resembles what was seen."""
+def closest(seen: str, valid: Iterable[str], before: str = "") -> str:
+    """` (did you mean '…'?)`, or an empty text if no valid choice resembles what was seen. `before`
+    is shown before the choice, such as its folder."""
     choices = {one.lower(): one for one in valid}
     found = difflib.get_close_matches(seen[:100].lower(), list(choices)[:2000], 1)
-    return f" (did you mean '{choices[found[0]]}'?)" if found else ""
+    return f" (did you mean '{before}{choices[found[0]]}'?)" if found else ""
 
 
 def listed(choices: Collection[object]) -> str:
@@ -71,11 +72,11 @@ def listed(choices: Collection[object]) -> str:
     return ", ".join(texts)
 
 
-def among(seen: object, valid: Iterable[object]) -> str:
-    """The part of an error message that rejects a name: the name, the valid ones and the
-    closest."""
+def among(seen: object, valid: Iterable[object], otherwise: str = "") -> str:
+    """The part of an error message that rejects a name: the name, the valid ones and the closest,
+    or `otherwise` if none is close."""
     choices = [str(one) for one in valid]
-    return f"{shown(seen)}; valid: {listed(choices)}{closest(str(seen), choices)}"
+    return f"{shown(seen)}; valid: {listed(choices)}{closest(str(seen), choices) or otherwise}"
 
 
 def require_characters(text: str, place: str = "") -> None:
