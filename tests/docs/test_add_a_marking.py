@@ -98,6 +98,10 @@ def test_it_is_judged_by_itself(guide: Guide) -> None:
         ('["hysteresis"] = "hysteresis"', '["red"] = "red"', "Hysteresis: kind is 'red'; valid: "),
         ("def entry(", "def entri(", "Hysteresis: no entry(); valid: as in docs/add-a-marking.md"),
         ("traffic: PortTraffic):", "traffic: PortTraffic):\n        traffic.speed", "'speed'"),
+        ("return port_entry", "port_entry", "Hysteresis.entry() returned None; valid: port_entry("),
+        ("(Marking):", ":", ": no kind of marking; valid: a class derived from Marking"),
+        (", traffic: PortTraffic", "", "the arguments of entry are (self, port: int); valid: ("),
+        ('("hysteresis",)', '("hyst",)', "Hysteresis.registers: register 'hyst' is not in the P4 "),
     ],
 )
 def test_a_class_that_is_wrong_is_named_with_its_file(
@@ -114,6 +118,22 @@ def test_a_class_that_is_wrong_is_named_with_its_file(
     assert "Traceback" not in run.stderr
 
 
+def test_a_register_that_the_program_lacks_is_named_where_the_marking_is_judged(
+    guide: Guide, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text((guide.folder / "hysteresis.py").read_text().replace('("hyst', '("hist'))
+    program = ["--program", str(guide.folder / "p4src/compiled/tiercast.json")]
+    judged = guide.tiercast(
+        "marking", "{kind: hysteresis, on: 20, off: 5}", *program, TIERCAST_MARKINGS=str(wrong)
+    )
+    assert judged.returncode == 2, judged.stderr
+    assert (
+        f"TIERCAST_MARKINGS: {wrong}: Hysteresis.registers: register 'histeresis' is not in "
+        in (judged.stderr)
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "environment", "said"),
     [
@@ -125,6 +145,7 @@ def test_a_class_that_is_wrong_is_named_with_its_file(
         (["--set", "marking.on=-1"], {}, "marking.on: -1; valid: 0 or more"),
         (["--set", "marking.down=3"], {}, "marking.down: unknown key; valid: kind, on, off"),
         ([], {"TIERCAST_MARKINGS": ""}, "marking.kind: 'hysteresis'; valid: 'codel', "),
+        ([], {"TIERCAST_MARKINGS": ""}, " (TIERCAST_MARKINGS is not set)"),
         (
             ["--program", str(ROOT / "p4src/compiled/tiercast.json")],
             {},

@@ -42,14 +42,23 @@ def test_it_is_listed(tmp_path: Path) -> None:
     [
         ("1 / 0", "ZeroDivisionError"),
         (
+            "from tiercast_lab.measures import measure",
+            ": no measure; valid: a function with @measure",
+        ),
+        (
             "from tiercast_lab.measures import measure, number\n"
             "@measure(number(), 'twice')\ndef loss(rows, context): ...",
-            "'loss': this name is taken",
+            "broken.py: measure 'loss': this name is taken; valid: another\n",
         ),
         (
             "from tiercast_lab.measures import measure, number\n"
             "@measure(number(), 'short')\ndef short(rows): ...",
             "measure 'short': its arguments are (rows); valid: (rows, context)",
+        ),
+        (
+            "from tiercast_lab.measures import measure, number\n"
+            "@measure(number(), 'near', which='node')\ndef near(rows, context, which): ...",
+            "measure 'near': which is 'node'; valid: layers, receiver, link, flow",
         ),
         (
             "from tiercast_lab.measures import measure\n"
@@ -78,7 +87,7 @@ def test_a_file_that_fails_is_named(tmp_path: Path, text: str, said: str) -> Non
     ("wrong", "said"),
     [
         ("return rows['no such rows']", ":7: jain_index: KeyError: 'no such rows'"),
-        ("return 'most'", ": jain_index: TypeError: must be real number, not str"),
+        ("return 'most'", ": jain_index returned 'most'; valid: a number or None"),
     ],
 )
 def test_a_measure_that_fails_is_named_and_the_rows_are_kept(

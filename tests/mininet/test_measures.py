@@ -238,6 +238,17 @@ def test_a_name_that_no_run_has_is_unknown(name: str) -> None:
         find_spec(name)
 
 
+def test_an_unknown_name_may_be_of_a_file_that_is_not_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TIERCAST_MEASURES", raising=False)
+    with pytest.raises(ValueError, match=r"'xyzzy'; valid: .* \(TIERCAST_MEASURES is not set\)$"):
+        find_spec("xyzzy")
+    monkeypatch.setenv("TIERCAST_MEASURES", "mine.py")
+    with pytest.raises(ValueError, match="'xyzzy'; valid: .*[^)]$"):
+        find_spec("xyzzy")
+
+
 def test_the_document_has_the_table_of_measures() -> None:
     document = (ROOT / "docs/experiments.md").read_text()
     assert markdown() in document, "rewrite it: tiercast measures --markdown"

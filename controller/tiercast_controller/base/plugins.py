@@ -11,6 +11,7 @@ from pathlib import Path
 from tiercast_controller.base.errors import ConfigurationError
 
 _imported: dict[str, Path] = {}  # by the name of the module
+_variables: dict[str, str] = {}  # that list them, likewise
 
 
 def files_of(variable: str) -> list[Path]:
@@ -18,22 +19,33 @@ def files_of(variable: str) -> list[Path]:
     return [Path(name) for name in os.environ.get(variable, "").split(os.pathsep) if name]
 
 
-def import_files(variable: str, page: str) -> None:
-    """Imports these files. Raises ConfigurationError for one that cannot be read or that fails.
-    `page` names the page that has an example."""
+def without(variable: str) -> str:
+    """` (VARIABLE is not set)`, for an error about an unknown name, or an empty text if it is."""
+    return "" if files_of(variable) else f" ({variable} is not set)"
+
+
+def import_files(variable: str, page: str, what: str, defined: Callable[[], int]) -> None:
+    """Imports these files. Raises ConfigurationError for one that cannot be read, that fails, or
+    that defines nothing: `defined` counts what there is, and `what` says what is needed and what is
+    valid. `page` names the page that has an example."""
     for path in files_of(variable):
+        before = defined()
         try:
             name = f"{variable.lower()}_{path.stem}"
             spec = util.spec_from_file_location(name, path)
             if spec is None or spec.loader is None:
                 raise ValueError("not a .py file")
-            _imported[name] = path
+            _imported[name], _variables[name] = path, variable
             spec.loader.exec_module(util.module_from_spec(spec))
         except Exception as error:
+            if "; valid: " in str(error):  # such as that of a decorator: it says all
+                raise ConfigurationError(f"{variable}: {path}: {error}") from error
             raise ConfigurationError(
                 f"{variable}: {path}: {type(error).__name__}: {error}; "
                 f"valid: Python files such as that of docs/{page}"
             ) from error
+        if defined() == before:
+            raise ConfigurationError(f"{variable}: {path}: no {what}")
 
 
 def imported_from(defined: Callable[..., object]) -> Path | None:
@@ -41,10 +53,16 @@ def imported_from(defined: Callable[..., object]) -> Path | None:
     return _imported.get(defined.__module__)
 
 
+def named(defined: Callable[..., object]) -> str:
+    """A function or class as an error names it: with such a file, if it is in one."""
+    path, name = imported_from(defined), defined.__name__
+    return f"{_variables[defined.__module__]}: {path}: {name}" if path else name
+
+
 def fault(error: BaseException, called: Callable[..., object] | None = None) -> str | None:
     """An error of such a file as its author needs it: file, line and what is wrong. None for an
     error of ours. `called`: the function that was called. What is wrong with it may have no line of
-    its own in the traceback, such as a result that is no number."""
+    its own in the traceback, such as arguments that it does not take."""
     text = f"{type(error).__name__}: {error}"
     files = {str(path) for path in _imported.values()}
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

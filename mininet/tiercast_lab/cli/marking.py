@@ -199,7 +199,14 @@ def _marking(text: str, declared: dict[str, type[Marking]], link: Link) -> Marki
     from pydantic import TypeAdapter, ValidationError
     from tiercast_controller.base.bounded_yaml import parse
     from tiercast_controller.base.errors import ConfigurationError, ParameterError
-    from tiercast_controller.network.marking import KINDS, OF_PROGRAMS, AnyMarking
+    from tiercast_controller.base.plugins import without
+    from tiercast_controller.network.marking import (
+        KINDS,
+        OF_PROGRAMS,
+        PLUGINS,
+        AnyMarking,
+        PortPolicy,
+    )
 
     kinds = KINDS | declared
     if text.lstrip().startswith("{"):
@@ -210,7 +217,7 @@ def _marking(text: str, declared: dict[str, type[Marking]], link: Link) -> Marki
     elif text in kinds:
         data = {"kind": text} | _NEEDED.get(text, {})
     else:
-        raise InputError(f"no kind of marking {among(text, kinds)}")
+        raise InputError(f"no kind of marking {among(text, kinds, without(PLUGINS))}")
     try:
         found: Marking = TypeAdapter(AnyMarking).validate_python(
             data, context={OF_PROGRAMS: declared}
@@ -220,7 +227,7 @@ def _marking(text: str, declared: dict[str, type[Marking]], link: Link) -> Marki
         place = ".".join(str(part) for part in first["loc"])
         raise InputError(f"{text}: {place or 'marking'}: {first['msg']}") from None
     try:
-        found.entry(1, link.traffic)
+        PortPolicy(found, link.traffic).entry(1)
     except ParameterError as error:
         raise InputError(f"{text}: {error}") from None
     return found

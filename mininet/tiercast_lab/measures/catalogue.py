@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from tiercast_controller.base.plugins import fault, files_of, imported_from
+from tiercast_controller.base.bounded_yaml import shown
+from tiercast_controller.base.plugins import fault, files_of, imported_from, named, without
 
 from tiercast_lab.base.errors import InputError, among
 from tiercast_lab.measures.context import Context
@@ -92,7 +93,7 @@ def parse_name(name: str) -> Name:
         for measure, value in [(text, ""), *([(base, which)] if which else [])]:
             if measure in MEASURES and _names(MEASURES[measure], value, number):
                 return Name(measure, value, number, period)
-    raise ValueError(f"unknown measure {among(whole, _valid_names())}")
+    raise ValueError(f"unknown measure {among(whole, _valid_names(), without(PLUGINS))}")
 
 
 def _names(spec: MeasureSpec, which: str, number: str) -> bool:
@@ -181,10 +182,18 @@ def _value(rows: Rows, context: Context, spec: MeasureSpec, which: object) -> fl
         return None
     try:
         value = spec.compute(rows, context, *(() if which is None else (which,)))
-        # A plain float, because comparing numpy scalars gives no bool. NaN (a mean of nothing, a
-        # ratio to 0) is no value.
-        return None if value is None or not math.isfinite(value) else float(value)
     except Exception as error:
         if (said := fault(error, spec.compute)) is None:
             raise
         raise InputError(f"{PLUGINS}: {said} (docs/add-a-measure.md)") from error
+    try:
+        # A plain float, because comparing numpy scalars gives no bool. NaN (a mean of nothing, a
+        # ratio to 0) is no value.
+        return None if value is None or not math.isfinite(value) else float(value)
+    except Exception as error:
+        if imported_from(spec.compute) is None:
+            raise
+        raise InputError(
+            f"{named(spec.compute)} returned {shown(value)}; valid: a number or None "
+            "(docs/add-a-measure.md)"
+        ) from error

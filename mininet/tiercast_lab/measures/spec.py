@@ -71,9 +71,9 @@ def measure(
     beside: Literal["", "tcp", "udp"] = "",
 ) -> Callable[[Compute], Compute]:
     """Makes the decorated function a measure and returns it unchanged. `name` is given if it is not
-    the function's; the other arguments are as in MeasureSpec. Raises ValueError for a quantity that
-    is none, if the name is taken, or if the function does not take the arguments that it will be
-    given."""
+    the function's; the other arguments are as in MeasureSpec. Raises ValueError for a wrong
+    quantity or `which`, if the name is taken, or if the function does not take the arguments that
+    it will be given."""
 
     def state(compute: Compute) -> Compute:
         its_name = name or compute.__name__
@@ -96,6 +96,9 @@ def _check_quantity(quantity: object, name: str) -> None:
 
 def _check_arguments(compute: Compute, name: str, which: Which | None, whole: bool) -> None:
     with_which = "rows, context, which=None" if whole else "rows, context, which"
+    if which not in (None, *get_args(Which)):
+        valid = ", ".join(get_args(Which))
+        raise ValueError(f"measure {name!r}: which is {shown(which)}; valid: {valid}")
     counts = {2} if which is None else {2, 3} if whole else {3}
     signature = inspect.signature(compute)
     try:

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv4Interface
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.tls import Tls
 from tiercast_controller.network import topology as control
-from tiercast_controller.network.marking import PriorityMarking
+from tiercast_controller.network.marking import PriorityMarking, require_registers
 from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.p4runtime.roles import Roles
 
@@ -79,6 +79,7 @@ def _check_markings(loaded: LoadedExperiment, roles: Mapping[Files, Roles]) -> N
             checked.add((id(marking), id(one)))
             try:
                 one.require_marking(marking.kind, policy.entry(port=1))
+                require_registers(marking, one.program)
             except ConfigurationError as error:
                 switch = loaded.topology.switches[end]
                 program = ".".join(loaded.experiment.placed_program(switch.number))

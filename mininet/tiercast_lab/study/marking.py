@@ -21,7 +21,7 @@ from tiercast.v1.queue_pb2 import PriorityQueues as PriorityQueuesMessage
 from tiercast.v1.queue_pb2 import Red as RedMessage
 from tiercast.v1.simulation_pb2 import SimulatedPort, SwitchUpdate
 from tiercast_controller.base.errors import ConfigurationError
-from tiercast_controller.network.marking import Marking, PortTraffic
+from tiercast_controller.network.marking import Marking, PortTraffic, require_registers
 from tiercast_controller.network.routing import queue_classes
 from tiercast_controller.p4runtime.entities import MulticastGroup, Op, TableEntry, Update, entry
 from tiercast_controller.p4runtime.program import Program
@@ -150,6 +150,7 @@ class Judge:
         entry = self.marking.entry(PORT, self.link.traffic)
         try:
             self.roles.require_marking(self.marking.kind, entry)
+            require_registers(self.marking, self.program)
             self._require_queues()
         except ConfigurationError as error:
             raise InputError(f"{self.marking.kind}: {error}") from None

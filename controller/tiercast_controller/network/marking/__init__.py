@@ -16,7 +16,7 @@ from pydantic import PlainValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from tiercast_controller.base.errors import ConfigurationError
-from tiercast_controller.base.plugins import import_files, imported_from
+from tiercast_controller.base.plugins import import_files, named, without
 from tiercast_controller.network.marking.base import (
     Law,
     Marking,
@@ -27,6 +27,7 @@ from tiercast_controller.network.marking.base import (
     QueueRed,
     fixed,
     port_entry,
+    require_registers,
     whole,
 )
 from tiercast_controller.network.marking.codel import Codel
@@ -56,6 +57,7 @@ __all__ = [
     "ThresholdMarking",
     "fixed",
     "port_entry",
+    "require_registers",
     "whole",
 ]
 
@@ -67,8 +69,7 @@ def _kinds() -> dict[str, type[Marking]]:
     """All classes by their kind."""
     kinds: dict[str, type[Marking]] = {}
     for one in Marking.__subclasses__():
-        path = imported_from(one)
-        place = f"{PLUGINS}: {path}: {one.__name__}" if path else one.__name__
+        place = named(one)
         kind = one.model_fields["kind"].default
         if not isinstance(kind, str):
             raise ConfigurationError(f'{place}: no kind; valid: kind: Literal["name"] = "name"')
@@ -78,11 +79,27 @@ def _kinds() -> dict[str, type[Marking]]:
         if inspect.isabstract(one):
             missing = ", ".join(f"{name}()" for name in sorted(one.__abstractmethods__))
             raise ConfigurationError(f"{place}: no {missing}; valid: as in docs/{PAGE}")
+        _check_arguments(one, place)
         kinds[kind] = one
     return kinds
 
 
-import_files(PLUGINS, PAGE)
+def _check_arguments(one: type[Marking], place: str) -> None:
+    signature = inspect.signature(one.entry)
+    try:
+        signature.bind("self", "port", "traffic")
+    except TypeError:
+        raise ConfigurationError(
+            f"{place}: the arguments of entry are {signature}; valid: (self, port, traffic)"
+        ) from None
+
+
+import_files(
+    PLUGINS,
+    PAGE,
+    "kind of marking; valid: a class derived from Marking",
+    lambda: len(Marking.__subclasses__()),
+)
 KINDS = _kinds()
 DEFAULT_KIND = "priority"
 # In the context of a validation: kinds that programs' manifests declare, by name (of_program.py).
@@ -97,8 +114,13 @@ def _read(data: Any, info: ValidationInfo) -> Marking:
     kinds = KINDS | ((info.context or {}).get(OF_PROGRAMS) or {})
     kind = data.get("kind", DEFAULT_KIND)
     if not isinstance(kind, str) or kind not in kinds:
-        context = {"key": "kind", "choices": tuple(kinds), "named": ", ".join(kinds)}
-        raise PydanticCustomError("choice", "kind is none of {named}", context)
+        context = {
+            "key": "kind",
+            "choices": tuple(kinds),
+            "named": ", ".join(kinds),
+            "otherwise": without(PLUGINS),
+        }
+        raise PydanticCustomError("choice", "kind is none of {named}{otherwise}", context)
     found: Marking = kinds[kind].model_validate(data, context=info.context)
     return found
 

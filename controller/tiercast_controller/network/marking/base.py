@@ -11,10 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tiercast_controller.base.errors import ParameterError
+from tiercast_controller.base.bounded_yaml import shown
+from tiercast_controller.base.errors import ConfigurationError, ParameterError
+from tiercast_controller.base.plugins import imported_from, named
 from tiercast_controller.base.strict import Strict
 from tiercast_controller.p4runtime.entities import TableEntry
 from tiercast_controller.p4runtime.entities import entry as table_entry
+from tiercast_controller.p4runtime.program import Program
 
 QUEUE_BITS = 8  # fraction bits of a queue's length in packets
 WORD = 1 << 32
@@ -118,10 +121,29 @@ class PortPolicy:
     traffic: PortTraffic
 
     def entry(self, port: int) -> TableEntry:
-        return self.marking.entry(port, self.traffic)
+        """Raises ConfigurationError if the class of a user's file returns no entry, and
+        ParameterError as Marking.entry does."""
+        made: object = self.marking.entry(port, self.traffic)
+        if not isinstance(made, TableEntry):
+            raise ConfigurationError(
+                f"{named(type(self.marking))}.entry() returned {shown(made)}; "
+                "valid: port_entry(...)"
+            )
+        return made
 
     def queue(self) -> PortQueue:
         return PortQueue(self.marking.queue_red(), self.marking.priority_queues())
+
+
+def require_registers(marking: Marking, program: Program) -> None:
+    """Raises ConfigurationError if the class of a user's file names a register that the program
+    does not have. A user's program may keep the state of our own kinds elsewhere."""
+    kind = type(marking)
+    for name in kind.registers if imported_from(kind) else ():
+        try:
+            program.register_bits(name)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{named(kind)}.registers: {error}") from None
 
 
 def port_entry(port: int, action: str, parameters: Mapping[str, int]) -> TableEntry:
