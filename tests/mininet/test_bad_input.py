@@ -71,6 +71,21 @@ def refusal(load, text: str, **options: object) -> str:
         ),
         ("depth: 2", "depth: 10, fanout: 64", "a tree of 1171221845949812801 nodes"),
         ("tolerance: 10%", "tolerance: -1", "13: expect.0.tolerance: -1 is not a fraction"),
+        (
+            "efficiency, min: 0.9",
+            "loss, max: 5",
+            "14: expect.1.max: 5 is not a fraction; valid: 0 to 1",
+        ),
+        (
+            "efficiency, min: 0.9",
+            "loss, max: 5.0",
+            "14: expect.1.max: 5.0 is not a fraction; valid: 0 to 1",
+        ),
+        (
+            "efficiency, min: 0.9",
+            "loss, max: often",
+            "14: expect.1.max: 'often' is not a fraction; valid: ",
+        ),
         ("paper: 6Mbit/s", "paper: 1e999", "13: '1e999' is not a JSON number"),
         # Types.
         ("layers: 2}\n", 'layers: "2"}\n', "9: sessions.0.layers: '2'; valid: a whole number"),

@@ -72,6 +72,8 @@ def test_every_experiment_of_the_repository_loads() -> None:
         ("rate: 1Mbit/s", "rate: 1Mb", 7, ["topology.links.1-3.rate", "'1Mb'", "Mbit/s"]),
         ("1-3:", "1-9:", 7, ["'1-9'", "0-1, 0-2, 1-3"]),
         ("1-3:", "1~3:", 7, ["not a link", "1-3"]),
+        ("title: A", "extend: A", 2, ["extend: unknown key", "extends (did you mean 'extends'?)"]),
+        ("scheme: sim", "scheme: single", 9, ["sessions.0.layers: 2, but single has one rate"]),
         ("scheme: sim", "scheme: simm", 9, ["'simm'", "valid: sim, single"]),
         ("sender: 0", "sender: 77", 9, ["no node 77", "0, 1, 2"]),
         ("layers: 2}\nd", "layers: 9}\nd", 9, ["sessions.0.layers", "9; valid: 8 or less"]),

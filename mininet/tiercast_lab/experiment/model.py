@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -46,6 +46,12 @@ NodeKey = Annotated[int, BeforeValidator(_number_of_key)]
 # Text for people, also used in the names of curves and cells.
 Line = Annotated[str, Field(max_length=300), AfterValidator(_one_line)]
 
+
+def refused(key: str, value: object, error: ValueError) -> PydanticCustomError:
+    """The error of a value that the validator of its model refused, as one of its key's."""
+    return PydanticCustomError("bound", "{text}", {"key": key, "value": value, "text": str(error)})
+
+
 L = TypeVar("L")
 Choice = Annotated[L, _Choices()]  # used as Choice[Literal["fifo", "fair"]]
 
@@ -57,7 +63,7 @@ def validate(model: type[M], source: Source, context: Mapping[str, Any] | None =
     try:
         return model.model_validate(source.data, context=context)
     except ValidationError as error:
-        raise _explain(source, error) from None
+        raise _explain(source, error, getattr(model, "read_before", ())) from None
 
 
 # Pydantic's error messages, rewritten for a reader who does not know Python.
@@ -116,12 +122,13 @@ class _Found:
                 continue
             data = data[part]
             path = (*path, str(part))
-        if (key := error.get("ctx", {}).get("key")) and error["type"] == "choice":
+        if (key := error.get("ctx", {}).get("key")) and error["type"] in ("choice", "bound"):
             path, data = (*path, key), data[key]
         return cls(path, data, error)
 
 
-def _explain(source: Source, error: ValidationError) -> InputError:
+def _explain(source: Source, error: ValidationError, before: Iterable[str]) -> InputError:
+    """`before`: keys of the file that are valid, too, but are no longer there."""
     errors = error.errors(include_url=False, include_input=False)[:_OF_INTEREST]
     found = [_Found.at(source.data, one) for one in errors]
     # Each form of a union reports an error. The one that got furthest into the value is the form
@@ -134,6 +141,7 @@ def _explain(source: Source, error: ValidationError) -> InputError:
     first, seen = found[0].error, found[0].seen
     if first["type"] == "unknown_key":
         key, valid = first["ctx"]["key"], first["ctx"]["valid"]
+        valid = [*valid, *(one for one in before if not path and one != key)]
         text = f"unknown key; valid: {listed(valid)}{closest(str(key), valid)}"
         return source.error((*path, str(key)), text)
     if first["type"] == "missing":
@@ -147,7 +155,11 @@ def _explain(source: Source, error: ValidationError) -> InputError:
             for choice in one.error["ctx"]["choices"]
         ]
         text = " or ".join(dict.fromkeys(valid))
-        return source.error(path, f"{shown(seen)}; valid: {text}{closest(str(seen), choices)}")
-    text = found[valid.index(None)].error["msg"].removeprefix("Value error, ")
+        meant = closest(str(seen), choices) or first.get("ctx", {}).get("otherwise", "")
+        return source.error(path, f"{shown(seen)}; valid: {text}{meant}")
+    error_there = found[valid.index(None)].error
+    text = error_there["msg"].removeprefix("Value error, ")
+    if error_there["type"] == "bound":  # a whole number was taken for a real one
+        text = text.replace(shown(error_there["ctx"]["value"]), shown(seen), 1)
     already_shown = shown(seen) in text or isinstance(seen, (dict, list))
     return source.error(path, text if already_shown else f"{text} (seen: {shown(seen)})")

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 from tiercast_controller.base import units
 from tiercast_controller.base.bounded_yaml import shown
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
+from tiercast_controller.base.plugins import without
 from tiercast_controller.base.strict import Strict, require_known
 from tiercast_controller.base.units import Duration, Queue
 from tiercast_controller.network.marking import AnyMarking, Marking, PriorityMarking
@@ -28,7 +29,7 @@ from tiercast_lab.base.lengths import Length
 from tiercast_lab.experiment import churn
 from tiercast_lab.experiment.churn import MemberChange
 from tiercast_lab.experiment.figure_schema import Figure
-from tiercast_lab.experiment.model import Choice, Line, NodeKey
+from tiercast_lab.experiment.model import Choice, Line, NodeKey, refused
 from tiercast_lab.experiment.observed_schema import OneOrMore, State, Trace
 from tiercast_lab.experiment.quantities import (
     DEFAULT_DURATION,
@@ -59,7 +60,7 @@ from tiercast_lab.experiment.tcp_stack import SCALABLE, STACKS, TcpStack
 from tiercast_lab.experiment.topology_schema import ProgramFiles, TopologyModel
 from tiercast_lab.experiment.wire import WIRE_KEYS, LossKey, Reorder, Share, Wire
 from tiercast_lab.experiment.yaml_source import KeyPath
-from tiercast_lab.measures import MEASURES, name_of
+from tiercast_lab.measures import MEASURES, PLUGINS, name_of
 
 _OF_STACKS = ("stack", "sack", "delayed_acks", "window")  # keys of traffic
 
@@ -412,7 +413,7 @@ class Expectation(Strict):
     def _judgeable(self) -> Expectation:
         spec = MEASURES.get(self.measure)
         if spec is None:
-            known = among(self.measure, MEASURES)
+            known = among(self.measure, MEASURES, without(PLUGINS))
             raise ValueError(f"unknown measure {known}; `tiercast measures` says what each is")
         for key in ("layers", "receiver", "link", "flow"):
             given = getattr(self, key) is not None
@@ -434,7 +435,10 @@ class Expectation(Strict):
     def bound(self, key: str) -> float | None:
         """`paper`, `min` or `max` in the unit of the measure."""
         value = getattr(self, key)
-        return None if value is None else MEASURES[self.measure].parse(value)
+        try:
+            return None if value is None else MEASURES[self.measure].parse(value)
+        except ValueError as error:
+            raise refused(key, value, error) from None
 
     @property
     def name(self) -> str:
@@ -452,6 +456,8 @@ def member_name(node: int, session: int | None) -> str:
 
 
 class Experiment(Strict):
+    read_before: ClassVar[tuple[str, ...]] = ("extends",)  # keys of a file (load_extending)
+
     # By default both are the file's name.
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
     title: Line

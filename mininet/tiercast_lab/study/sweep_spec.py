@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 from tiercast_controller.base.bounded_yaml import shown
@@ -112,6 +112,8 @@ class Exclusion(Strict):
 
 
 class Sweep(Strict):
+    read_before: ClassVar[tuple[str, ...]] = ("extends",)  # keys of a file (load_extending)
+
     name: Annotated[str, Field(pattern=NAME, max_length=64)]
     title: Line
     experiment: Line | None = None  # for cells whose settings name none

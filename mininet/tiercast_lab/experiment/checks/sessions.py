@@ -143,7 +143,8 @@ def _check_scheme(
     scheme = schemes[session.scheme]
     if session.layers > 1 and not scheme.layered:
         raise source.error(
-            (*path, "layers"), f"{scheme.name} has one rate for all receivers; valid: 1"
+            (*path, "layers"),
+            f"{session.layers}, but {scheme.name} has one rate for all receivers; valid: 1",
         )
     if session.aggregation == "network" and not scheme.aggregated:
         able = ", ".join(one.name for one in schemes.values() if one.aggregated) or "no scheme"
