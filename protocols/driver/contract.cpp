@@ -9,7 +9,11 @@ namespace tiercast {
 void Contract::check_record(std::string_view kind, std::span<const TraceField> fields) const {
   if (kind != "subscription" &&
       std::ranges::find(scheme_->records, kind) == scheme_->records.end()) {
-    refuse("trace: '" + std::string(kind) + "' is not among the scheme's records");
+    std::string valid = "subscription";
+    for (const std::string_view record : scheme_->records) {
+      valid.append(", ").append(record);
+    }
+    refuse("trace: '" + std::string(kind) + "' is not among the scheme's records; valid: " + valid);
   }
   if (fields.size() > kMaxTraceFields) {
     refuse("trace: '" + std::string(kind) + "' has " + std::to_string(fields.size()) +

@@ -300,7 +300,9 @@ TEST(SenderDriver, WhatTheContractForbidsIsRefusedWithItsPlaceAndValue) {
   EXPECT_THAT(end.refusal([](Sink& s) { s.join(0); }), HasSubstr("join"));
   EXPECT_THAT(end.refusal([](Sink& s) { s.leave(0); }), HasSubstr("leave"));
   EXPECT_THAT(end.refusal([](Sink& s) { s.deliver(0, {}); }), HasSubstr("deliver"));
-  EXPECT_THAT(end.refusal([](Sink& s) { s.trace("trial.stat", {}); }), HasSubstr("'trial.stat'"));
+  EXPECT_THAT(end.refusal([](Sink& s) { s.trace("trial.stat", {}); }),
+              HasSubstr("'trial.stat' is not among the scheme's records; "
+                        "valid: subscription, trial.state"));
   const TraceField field{"rtt_s", std::nan("")};
   EXPECT_THAT(end.refusal([&](Sink& s) { s.trace("trial.state", {&field, 1}); }),
               HasSubstr("'rtt_s'"));
