@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,21 +19,39 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+if __package__:
+    from .page import write_files
+else:
+    from page import write_files
+
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = Path(__file__).resolve().parent / "hysteresis"
+PAGE = "add-a-marking.md"
 FILES = ("tiercast.json", "tiercast.p4info.txtpb")
 
 
-def write_sources(folder: Path, page: list[Path]) -> None:
-    """Writes p4src with the page's files, `page`, into a folder."""
+def write_sources(home: Path) -> Path:
+    """Writes the page's folder, with the patched p4src, into a home directory. Returns it."""
+    folder = home / "hysteresis"
+    write_files(PAGE, folder)
     ignored = shutil.ignore_patterns("compiled", "__pycache__")
-    shutil.copytree(ROOT / "p4src", folder, ignore=ignored, dirs_exist_ok=True)
-    for path in page:
-        if path.suffix == ".p4":
-            shutil.copyfile(path, folder / "lib" / path.name)
-    (patch,) = (path for path in page if path.suffix == ".patch")
-    command = ["patch", "--strip=1", "--fuzz=0", "--directory", folder, "--input", patch]
-    subprocess.run(command, check=True, capture_output=True)
+    shutil.copytree(ROOT / "p4src", folder / "p4src", ignore=ignored, dirs_exist_ok=True)
+    said = run_command("patch ", home)
+    # The page's line numbers are those of p4src.
+    assert "offset" not in said and "fuzz" not in said, f"docs/{PAGE}: {said}"
+    return folder
+
+
+def run_command(start: str, home: Path) -> str:
+    """Runs the page's command that begins so, from the checkout, with this home directory."""
+    text = (ROOT / "docs" / PAGE).read_text()
+    (command,) = re.findall(rf"^    ({start}.*)$", text, re.M)
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=ROOT, env=os.environ | {"HOME": str(home)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
 
 
 @cache
@@ -71,11 +91,6 @@ def _without_places(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
-    from page import write_files
-
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        write_sources(folder / "p4src", write_files("add-a-marking.md", folder / "page"))
-        compile_sources(folder / "p4src", COMPILED)
+        compile_sources(write_sources(Path(scratch)) / "p4src", COMPILED)
     print(f"tests/docs: the program of docs/add-a-marking.md compiled into {COMPILED}")

@@ -10,8 +10,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from .marking_program import COMPILED, FILES, compile_sources, digests, locked, write_sources
-from .page import ROOT, write_files
+from .marking_program import (
+    COMPILED,
+    FILES,
+    compile_sources,
+    digests,
+    locked,
+    run_command,
+    write_sources,
+)
+from .page import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -32,18 +40,26 @@ class Guide:
             timeout=300,
         )
 
-    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, file: str = "hysteresis.yaml", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         where = ["--runtime", "ns3", "--results", str(self.folder / "results")]
-        experiment = str(self.folder / "hysteresis.yaml")
+        experiment = str(self.folder / file)
         return self.tiercast("run", experiment, *where, *arguments, **environment)
+
+    def marked(self) -> int:
+        """Packets that the bottleneck marked in the last run."""
+        ports = pl.read_parquet(self.folder / "results/latest/rows/port.parquet")
+        return int(ports.filter(pl.col("link") == "0>1").sort("time_s")["marked"][-1])
 
 
 @pytest.fixture(scope="module")
 def guide(tmp_path_factory: pytest.TempPathFactory) -> Guide:
-    folder = tmp_path_factory.mktemp("guide")
-    write_sources(folder / "p4src", write_files("add-a-marking.md", folder))
+    home = tmp_path_factory.mktemp("home")
+    folder = write_sources(home)
     assert digests(folder / "p4src") == locked(COMPILED), f"{COMPILED} is stale; {RENEW}"
-    shutil.copytree(COMPILED, folder / "p4src/compiled")
+    (folder / "p4src/compiled").mkdir()
+    run_command("cp tests", home)
     return Guide(folder, {"TIERCAST_MARKINGS": str(folder / "hysteresis.py")})
 
 
@@ -75,8 +91,7 @@ def test_between_the_thresholds_it_depends_on_where_the_queue_comes_from(guide: 
     ):
         run = guide.run("--set", f"marking={{{setting}}}")
         assert run.returncode in (0, 1), run.stdout + run.stderr
-        ports = pl.read_parquet(guide.folder / "results/latest/rows/port.parquet")
-        marked[setting] = ports.filter(pl.col("link") == "0>1").sort("time_s")["marked"][-1]
+        marked[setting] = guide.marked()
     step, threshold, hysteresis, never = marked.values()
     assert hysteresis > step
     assert abs(step - threshold) < 0.2 * threshold  # `on` or more, not only more
