@@ -98,6 +98,18 @@ def test_between_the_thresholds_it_depends_on_where_the_queue_comes_from(guide: 
     assert never == 0
 
 
+def test_a_kind_without_p4_gives_the_numbers_of_an_action_that_is_there(guide: Guide) -> None:
+    kind = str(guide.folder / "delay.py")
+    run = guide.run(file="delay.yaml", TIERCAST_MARKINGS=kind)
+    assert run.returncode == 0, run.stdout + run.stderr
+    by_delay = guide.marked()
+    # 80 ms at 2 Mbit/s are 20 packets of 1000 bytes.
+    threshold = ["--set", "marking={kind: threshold, threshold: 20}"]
+    run = guide.run(*threshold, file="delay.yaml")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert by_delay == guide.marked() > 100
+
+
 def test_it_is_judged_by_itself(guide: Guide) -> None:
     program = str(guide.folder / "p4src/compiled/tiercast.json")
     to = ["--program", program, "--results", str(guide.folder / "results"), "--seconds", "30"]
