@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from .page import ROOT, write_files
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")) / "tests/docs/add-a-scheme"
+WHOLE_BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")).resolve()
+BUILD = WHOLE_BUILD / "tests/docs/add-a-scheme"
 
 
 def tiercast(*arguments: str, build: Path = BUILD) -> subprocess.CompletedProcess[str]:
@@ -34,6 +36,22 @@ def test_its_experiment_meets_its_figures(tmp_path: Path, seed: str) -> None:
     run = tiercast("run", experiment, *options)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "verdict: met" in run.stdout
+
+
+def test_its_test_is_built_and_passes_as_the_page_says(tmp_path: Path) -> None:
+    write_files("add-a-scheme.md", tmp_path / "my")
+    for name in ("base", "protocols"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "build").symlink_to(WHOLE_BUILD)
+    page = (ROOT / "docs/add-a-scheme.md").read_text()
+    commands = re.findall(r"^    ((?:g\+\+|my/aimd_test).*)$", page, re.M)
+    assert len(commands) == 2
+    for command in commands:
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    assert "PASSED  ] 12 tests" in done.stdout
 
 
 def test_a_scheme_of_the_tree_still_runs(tmp_path: Path) -> None:
