@@ -49,7 +49,7 @@ def compiler_version() -> str:
         raise CompileError(
             f"not in PATH: {', '.join(missing)}. Distributions do not package them: build p4c "
             "1.2.5 or newer (https://github.com/p4lang/p4c). p4src/compiled/ holds what they make: "
-            "only who changes the P4 sources needs them."
+            "only someone who changes the P4 sources needs them."
         )
     answer = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=True)
     printed = answer.stdout + answer.stderr
