@@ -107,7 +107,7 @@ def test_the_sweep_of_lies_has_every_lie_of_every_scheme() -> None:
 
 def test_a_session_with_one_rate_has_one_layer(load) -> None:
     text = SMALL.replace("scheme: sim", "scheme: single")
-    with pytest.raises(InputError, match="sessions.0.layers: single has one rate.*valid: 1"):
+    with pytest.raises(InputError, match="sessions.0.layers: 2, but single has one rate.*valid: 1"):
         load(text)
     text = text.replace(", layers: 2}", "}").replace("layers: 2, paper", "layers: 1, paper")
     loaded = load(text)

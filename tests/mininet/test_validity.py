@@ -59,9 +59,11 @@ def start(results: Path, programs: dict[str, str], seconds: int) -> Started:
 
 
 def wait_for_second(started: Started, second: int) -> None:
-    """0 or 5. Waits for the line that the run prints at that second."""
-    while not (line := started.process.stdout.readline()).startswith(f"    {second} s  rates "):
-        assert line, started.process.communicate()
+    """0 or 5. Waits for the line that the run prints at that second, or later on a busy machine."""
+    while line := started.process.stdout.readline():
+        if (said := re.match(r" *(\d+) s  rates ", line)) and int(said[1]) >= second:
+            return
+    pytest.fail(f"the run ended: {started.process.communicate()}")
 
 
 def stop(started: Started, program: str, seconds: float) -> float:
