@@ -140,13 +140,13 @@ std::vector<std::string_view> schemes_with_feedback() {
   return names;
 }
 
-// Half of it as it was heard, half with a byte changed behind the number.
+// Half of it as it was heard, half with a byte changed behind the number, if there is one.
 TEST_P(ForgedFeedback, InAMembersNameFromAnotherAddressIsRefused) {
   Rng rng(7);
   const Outcome alone = run(scheme(), nullptr);
   const Outcome attacked = run(scheme(), [&](Message message) {
     const std::size_t from = scheme().feedback_source_at + 4;
-    if (rng.uniform() < 0.5) {
+    if (rng.uniform() < 0.5 && from < message.size()) {
       message[from + rng.below(message.size() - from)] = static_cast<std::byte>(rng.next());
     }
     return message;
