@@ -10,8 +10,10 @@ from pathlib import Path
 
 from tiercast_controller.base.errors import ConfigurationError
 
-_imported: dict[str, Path] = {}  # by the name of the module
-_variables: dict[str, str] = {}  # that list them, likewise
+# The variables of the environment that list such files.
+MEASURES, MARKINGS = "TIERCAST_MEASURES", "TIERCAST_MARKINGS"
+
+_imported: dict[str, tuple[str, Path]] = {}  # variable and file by the name of the module
 
 
 def files_of(variable: str) -> list[Path]:
@@ -35,7 +37,7 @@ def import_files(variable: str, page: str, what: str, defined: Callable[[], int]
             spec = util.spec_from_file_location(name, path)
             if spec is None or spec.loader is None:
                 raise ValueError("not a .py file")
-            _imported[name], _variables[name] = path, variable
+            _imported[name] = variable, path
             spec.loader.exec_module(util.module_from_spec(spec))
         except Exception as error:
             if "; valid: " in str(error):  # such as that of a decorator: it says all
@@ -50,13 +52,13 @@ def import_files(variable: str, page: str, what: str, defined: Callable[[], int]
 
 def imported_from(defined: Callable[..., object]) -> Path | None:
     """The file that import_files imported and in which a function or class is; None for ours."""
-    return _imported.get(defined.__module__)
+    found = _imported.get(defined.__module__)
+    return found and found[1]
 
 
 def named(defined: Callable[..., object]) -> str:
     """A function or class as an error names it: with such a file, if it is in one."""
-    path, name = imported_from(defined), defined.__name__
-    return f"{_variables[defined.__module__]}: {path}: {name}" if path else name
+    return ": ".join([*map(str, _imported.get(defined.__module__, ())), defined.__name__])
 
 
 def fault(error: BaseException, called: Callable[..., object] | None = None) -> str | None:
@@ -64,7 +66,7 @@ def fault(error: BaseException, called: Callable[..., object] | None = None) -> 
     error of ours. `called`: the function that was called. What is wrong with it may have no line of
     its own in the traceback, such as arguments that it does not take."""
     text = f"{type(error).__name__}: {error}"
-    files = {str(path) for path in _imported.values()}
+    files = {str(path) for _, path in _imported.values()}
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename in files:
             return f"{frame.filename}:{frame.lineno}: {frame.name}: {text}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from tiercast_controller.base import plugins
 
 from tiercast_lab.base import binaries
 
@@ -77,11 +78,8 @@ def print_report(path: Path, to: Console = console) -> None:
     say(f"report: {path}", to)
 
 
-# What names code outside the tree: a command without them does something else.
-PLUGINS = ("TIERCAST_MEASURES", "TIERCAST_MARKINGS")
-
-
 def typed() -> list[str]:
-    """The command line, for the report's "do it again"."""
-    named = [f"{name}={os.environ[name]}" for name in PLUGINS if os.environ.get(name)]
+    """The command line, for the report's "do it again", with what names code outside the tree."""
+    variables = (plugins.MEASURES, plugins.MARKINGS)
+    named = [f"{name}={os.environ[name]}" for name in variables if os.environ.get(name)]
     return [*(["env", *named] if named else []), binaries.COMMAND, *sys.argv[1:]]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from tiercast_controller.base import plugins
 from tiercast_controller.base.bounded_yaml import shown
 from tiercast_controller.base.plugins import fault, files_of, imported_from, named, without
 
@@ -20,7 +21,7 @@ from tiercast_lab.measures.context import Context
 from tiercast_lab.measures.rows import Rows
 from tiercast_lab.measures.spec import MEASURES, MeasureSpec
 
-PLUGINS = "TIERCAST_MEASURES"
+PLUGINS = plugins.MEASURES
 
 
 # Every module of this folder may define measures. Those of a session come first in tables.

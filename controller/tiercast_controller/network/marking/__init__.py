@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import PlainValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
+from tiercast_controller.base import plugins
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.plugins import import_files, named, without
 from tiercast_controller.network.marking.base import (
@@ -61,7 +62,7 @@ __all__ = [
     "whole",
 ]
 
-PLUGINS = "TIERCAST_MARKINGS"
+PLUGINS = plugins.MARKINGS
 PAGE = "add-a-marking.md"
 
 
