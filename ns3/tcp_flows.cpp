@@ -2,23 +2,25 @@
 #include "ns3/tcp_flows.h"
 
 // Individual headers, because the modules' own headers include some that are not C++20.
-#include <ns3/arp-cache.h>
 #include <ns3/boolean.h>
 #include <ns3/config.h>
 #include <ns3/double.h>
-#include <ns3/drop-tail-queue.h>
 #include <ns3/enum.h>
+#include <ns3/error-model.h>
 #include <ns3/inet-socket-address.h>
 #include <ns3/internet-stack-helper.h>
+#include <ns3/ipv4-header.h>
 #include <ns3/ipv4-interface.h>
 #include <ns3/ipv4-l3-protocol.h>
 #include <ns3/ipv4-static-routing-helper.h>
 #include <ns3/node.h>
+#include <ns3/queue.h>
 #include <ns3/random-variable-stream.h>
 #include <ns3/rtt-estimator.h>
 #include <ns3/simple-channel.h>
 #include <ns3/simple-net-device.h>
 #include <ns3/simulator.h>
+#include <ns3/socket.h>
 #include <ns3/tcp-bbr.h>
 #include <ns3/tcp-bic.h>
 #include <ns3/tcp-cubic.h>
@@ -45,7 +47,6 @@
 #include <ns3/uinteger.h>
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <map>
@@ -56,6 +57,7 @@
 #include "ns3/on_off.h"
 #include "protocols/base/units.h"
 #include "protocols/wire/bytes.h"
+#include "protocols/wire/udp_frame.h"
 
 namespace tiercast::ns3_runtime {
 namespace {
@@ -65,14 +67,6 @@ constexpr std::uint32_t kBuffer = 4 << 20;           // bytes: no flow is bound 
 constexpr std::uint32_t kUnsent = 32 << 10;          // bytes waiting behind the window
 constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::max();  // of a window
 constexpr double kMaxSegmentLifeS = 1;
-
-ns3::Mac48Address to_ns3(const wire::MacAddress& mac) {
-  ns3::Mac48Address result;
-  std::uint8_t raw[6];
-  std::memcpy(raw, mac.data(), sizeof raw);
-  result.CopyFrom(raw);
-  return result;
-}
 
 // As in Linux, but for the smallest time-out, which is RFC 6298's second: ns-3 adds nothing for
 // delayed acknowledgements, and with 200 ms a window of one packet never grew again.
@@ -271,31 +265,25 @@ class Steps {
 
 }  // namespace
 
-// A host's ns-3 node, and a device at the switch's end of its link that turns ns-3's packets into
-// frames.
+// A host: the TCP of an ns-3 node, whose IP packets are read and written here. ns-3's own layers
+// below TCP would take half of a packet's time, with two events in each direction.
 class TcpFlows::Station : public HostEndpoint {
  public:
   Station(VirtualNetwork& network, const HostSpec& host)
       : network_(network), host_(host), node_(ns3::CreateObject<ns3::Node>()) {
-    const auto channel = ns3::CreateObject<ns3::SimpleChannel>();
-    device_ = add_device(node_, channel, to_ns3(host.mac));
-    bridge_node_ = ns3::CreateObject<ns3::Node>();
-    bridge_ = add_device(bridge_node_, channel, to_ns3(host.gateway_mac));
-    bridge_->SetPromiscReceiveCallback(ns3::MakeCallback(&Station::from_ns3, this));
-
+    // TCP takes its own address from a route, and a route needs a device.
+    const auto device = ns3::CreateObject<ns3::SimpleNetDevice>();
+    node_->AddDevice(device);
     ns3::InternetStackHelper().Install(node_);
-    const auto ipv4 = node_->GetObject<ns3::Ipv4>();
-    const std::uint32_t interface = ipv4->AddInterface(device_);
+    const auto ipv4 = node_->GetObject<ns3::Ipv4L3Protocol>();
+    const std::uint32_t interface = ipv4->AddInterface(device);
     ipv4->AddAddress(interface, {ns3::Ipv4Address(host.address), ns3::Ipv4Mask("/24")});
     ipv4->SetUp(interface);
+    interface_ = ipv4->GetInterface(interface);
     ns3::Ipv4StaticRoutingHelper().GetStaticRouting(ipv4)->SetDefaultRoute(
         ns3::Ipv4Address(host.gateway), interface);
-    // Nobody answers ARP for the gateway; in Mininet, too, the lab writes the neighbour entry.
-    const auto arp =
-        node_->GetObject<ns3::Ipv4L3Protocol>()->GetInterface(interface)->GetArpCache();
-    ns3::ArpCache::Entry* const entry = arp->Add(ns3::Ipv4Address(host.gateway));
-    entry->SetMacAddress(to_ns3(host.gateway_mac));
-    entry->MarkPermanent();
+    tcp_ = node_->GetObject<ns3::TcpL4Protocol>();
+    tcp_->SetDownTarget(ns3::MakeCallback(&Station::send, this));
     network.attach(host.name, *this);
   }
 
@@ -307,50 +295,45 @@ class TcpFlows::Station : public HostEndpoint {
   void hold_back(std::uint16_t port, ns3::Time most) { held_[port].most = most; }
 
   void receive(std::span<const std::byte> frame) override {
-    if (frame.size() < wire::kEthernetBytes + wire::kIpv4Bytes) return;
-    if (wire::get16(frame, 12) != ns3::Ipv4L3Protocol::PROT_NUMBER) return;
-    // Ethernet may have padded a short packet.
-    const std::size_t length = wire::get16(frame, wire::kEthernetBytes + 2);
-    if (length > frame.size() - wire::kEthernetBytes) return;
-    if (std::to_integer<int>(frame[wire::kEthernetBytes + 9]) != ns3::TcpL4Protocol::PROT_NUMBER) {
+    wire::Ipv4Packet packet;
+    if (wire::parse_ipv4_frame(frame, packet) != wire::FrameError::kOk ||
+        packet.protocol != ns3::TcpL4Protocol::PROT_NUMBER ||
+        packet.destination != host_.address) {
       return;  // it is for an agent on the same host
     }
-    ns3::Mac48Address source;
-    source.CopyFrom(reinterpret_cast<const std::uint8_t*>(frame.data()) + 6);
-    const auto packet = ns3::Create<ns3::Packet>(
-        reinterpret_cast<const std::uint8_t*>(frame.data()) + wire::kEthernetBytes,
-        static_cast<std::uint32_t>(length));
-    bridge_->SendFrom(packet, source, to_ns3(host_.mac), ns3::Ipv4L3Protocol::PROT_NUMBER);
+    ns3::Ipv4Header header;
+    header.SetSource(ns3::Ipv4Address(packet.source));
+    header.SetDestination(ns3::Ipv4Address(packet.destination));
+    header.SetProtocol(packet.protocol);
+    header.SetEcn(static_cast<ns3::Ipv4Header::EcnType>(packet.ecn));
+    header.SetPayloadSize(static_cast<std::uint16_t>(packet.payload.size()));
+    tcp_->Receive(ns3::Create<ns3::Packet>(
+                      reinterpret_cast<const std::uint8_t*>(packet.payload.data()),
+                      static_cast<std::uint32_t>(packet.payload.size())),
+                  header, interface_);
   }
 
  private:
-  static ns3::Ptr<ns3::SimpleNetDevice> add_device(const ns3::Ptr<ns3::Node>& node,
-                                                   const ns3::Ptr<ns3::SimpleChannel>& channel,
-                                                   ns3::Mac48Address mac) {
-    const auto device = ns3::CreateObject<ns3::SimpleNetDevice>();
-    device->SetQueue(ns3::CreateObject<ns3::DropTailQueue<ns3::Packet>>());
-    device->SetAddress(mac);
-    device->SetChannel(channel);
-    node->AddDevice(device);
-    return device;
-  }
-
-  bool from_ns3(ns3::Ptr<ns3::NetDevice>, ns3::Ptr<const ns3::Packet> packet,
-                std::uint16_t protocol, const ns3::Address& from, const ns3::Address& to,
-                ns3::NetDevice::PacketType) {
-    frame_.resize(wire::kEthernetBytes + packet->GetSize());
-    auto* const bytes = reinterpret_cast<std::uint8_t*>(frame_.data());
-    ns3::Mac48Address::ConvertFrom(to).CopyTo(bytes);
-    ns3::Mac48Address::ConvertFrom(from).CopyTo(bytes + 6);
-    wire::put16(frame_, 12, protocol);
-    packet->CopyData(bytes + wire::kEthernetBytes, packet->GetSize());
+  void send(ns3::Ptr<ns3::Packet> packet, ns3::Ipv4Address, ns3::Ipv4Address destination,
+            std::uint8_t protocol, ns3::Ptr<ns3::Ipv4Route>) {
+    ns3::SocketIpTosTag tos;
+    const bool has_tos = packet->PeekPacketTag(tos);
+    wire::Ipv4Flow flow;
+    flow.source_mac = host_.mac;
+    flow.destination_mac = host_.gateway_mac;
+    flow.source = host_.address;
+    flow.destination = destination.Get();
+    flow.protocol = protocol;
+    flow.ecn = static_cast<wire::Ecn>(has_tos ? tos.GetTos() & 3 : 0);
+    frame_.resize(kTcpAt + packet->GetSize());
+    packet->CopyData(reinterpret_cast<std::uint8_t*>(frame_.data()) + kTcpAt, packet->GetSize());
+    wire::write_ipv4_header(flow, next_ip_id_++, frame_);
     if (!hold()) network_.send(host_, frame_);
-    return true;
   }
 
   // Whether frame_ leaves later.
   bool hold() {
-    if (held_.empty() || frame_.size() < kPortAt + 2) return false;
+    if (held_.empty()) return false;
     const auto found = held_.find(wire::get16(frame_, kPortAt));
     if (found == held_.end()) return false;
     Held& held = found->second;
@@ -368,15 +351,16 @@ class TcpFlows::Station : public HostEndpoint {
     ns3::Time most;
     std::vector<std::vector<std::byte>> frames;
   };
-  // Offset of the TCP header's destination port; ns-3 sends IP without options.
-  static constexpr std::size_t kPortAt = wire::kEthernetBytes + wire::kIpv4Bytes + 2;
+  // Offsets of the TCP header and of its destination port.
+  static constexpr std::size_t kTcpAt = wire::kEthernetBytes + wire::kIpv4Bytes;
+  static constexpr std::size_t kPortAt = kTcpAt + 2;
 
   VirtualNetwork& network_;
   const HostSpec& host_;
   ns3::Ptr<ns3::Node> node_;
-  ns3::Ptr<ns3::Node> bridge_node_;
-  ns3::Ptr<ns3::SimpleNetDevice> device_;
-  ns3::Ptr<ns3::SimpleNetDevice> bridge_;
+  ns3::Ptr<ns3::Ipv4Interface> interface_;
+  ns3::Ptr<ns3::TcpL4Protocol> tcp_;
+  std::uint16_t next_ip_id_ = 0;
   std::vector<std::byte> frame_;
   std::map<std::uint16_t, Held> held_;  // by destination port, which identifies a flow
   ns3::Ptr<ns3::UniformRandomVariable> random_ =

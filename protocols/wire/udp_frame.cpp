@@ -1,9 +1,11 @@
 #include "protocols/wire/udp_frame.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 #include "protocols/wire/bytes.h"
+#include "protocols/wire/word_sum.h"
 
 namespace tiercast::wire {
 namespace {
@@ -23,19 +25,13 @@ std::uint32_t pseudo_header_sum(std::uint32_t source, std::uint32_t destination,
 }  // namespace
 
 std::uint16_t internet_checksum(std::span<const std::byte> bytes, std::uint32_t start) {
-  std::uint64_t sum = start;
-  std::size_t i = 0;
-  for (; i + 1 < bytes.size(); i += 2) sum += get16(bytes, i);
-  if (i < bytes.size()) sum += static_cast<std::uint64_t>(bytes[i]) << 8;
-  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<std::uint16_t>(~sum);
+  std::uint32_t sum = fold(sum_words(bytes.data(), bytes.size()));
+  if constexpr (std::endian::native == std::endian::little) sum = (sum & 0xff) << 8 | sum >> 8;
+  return static_cast<std::uint16_t>(~fold(std::uint64_t{sum} + start));
 }
 
-void write_udp_headers(const UdpFlow& flow, std::uint16_t ip_id, std::span<std::byte> frame) {
-  assert(frame.size() >= kFrameHeaderBytes && frame.size() <= kEthernetBytes + 65535);
-  const std::size_t ip_length = frame.size() - kEthernetBytes;
-  const std::size_t udp_length = ip_length - kIpv4Bytes;
-
+void write_ipv4_header(const Ipv4Flow& flow, std::uint16_t ip_id, std::span<std::byte> frame) {
+  assert(frame.size() >= kEthernetBytes + kIpv4Bytes && frame.size() <= kEthernetBytes + 65535);
   std::copy(flow.destination_mac.begin(), flow.destination_mac.end(), frame.begin());
   std::copy(flow.source_mac.begin(), flow.source_mac.end(), frame.begin() + 6);
   put16(frame, 12, kEtherTypeIpv4);
@@ -43,17 +39,24 @@ void write_udp_headers(const UdpFlow& flow, std::uint16_t ip_id, std::span<std::
   const auto ip = frame.subspan(kEthernetBytes);
   ip[0] = std::byte{0x45};
   ip[1] = static_cast<std::byte>(flow.ecn);
-  put16(ip, 2, static_cast<std::uint16_t>(ip_length));
+  put16(ip, 2, static_cast<std::uint16_t>(ip.size()));
   put16(ip, 4, ip_id);
   put16(ip, 6, kDontFragment);
   ip[8] = static_cast<std::byte>(flow.ttl);
-  ip[9] = static_cast<std::byte>(kProtocolUdp);
+  ip[9] = static_cast<std::byte>(flow.protocol);
   put16(ip, 10, 0);
   put32(ip, 12, flow.source);
   put32(ip, 16, flow.destination);
   put16(ip, 10, internet_checksum(ip.first(kIpv4Bytes)));
+}
 
-  const auto udp = ip.subspan(kIpv4Bytes);
+void write_udp_headers(const UdpFlow& flow, std::uint16_t ip_id, std::span<std::byte> frame) {
+  assert(frame.size() >= kFrameHeaderBytes);
+  write_ipv4_header({flow.source_mac, flow.destination_mac, flow.source, flow.destination,
+                     kProtocolUdp, flow.ecn, flow.ttl},
+                    ip_id, frame);
+  const auto udp = frame.subspan(kEthernetBytes + kIpv4Bytes);
+  const std::size_t udp_length = udp.size();
   put16(udp, 0, flow.source_port);
   put16(udp, 2, flow.destination_port);
   put16(udp, 4, static_cast<std::uint16_t>(udp_length));
@@ -70,7 +73,7 @@ std::string_view name(FrameError error) {
   return kNames[static_cast<std::size_t>(error)];
 }
 
-FrameError parse_udp_frame(std::span<const std::byte> frame, UdpPacket& out) {
+FrameError parse_ipv4_frame(std::span<const std::byte> frame, Ipv4Packet& out) {
   if (frame.size() < kEthernetBytes) return FrameError::kShort;
   if (get16(frame, 12) != kEtherTypeIpv4) return FrameError::kNotIpv4;
   auto ip = frame.subspan(kEthernetBytes);
@@ -83,20 +86,32 @@ FrameError parse_udp_frame(std::span<const std::byte> frame, UdpPacket& out) {
   ip = ip.first(ip_length);
   if (internet_checksum(ip.first(header_length)) != 0) return FrameError::kIpv4Checksum;
   if ((get16(ip, 6) & kMoreFragmentsOrOffset) != 0) return FrameError::kFragment;
-  if (static_cast<std::uint8_t>(ip[9]) != kProtocolUdp) return FrameError::kNotUdp;
-
-  const auto udp = ip.subspan(header_length);
-  if (udp.size() < kUdpBytes || get16(udp, 4) != udp.size()) return FrameError::kUdpLength;
   out.source = get32(ip, 12);
   out.destination = get32(ip, 16);
+  out.protocol = get8(ip, 9);
+  out.ip_length = static_cast<std::uint32_t>(ip_length);
+  out.ecn = static_cast<Ecn>(get8(ip, 1) & 3);
+  out.payload = ip.subspan(header_length);
+  return FrameError::kOk;
+}
+
+FrameError parse_udp_frame(std::span<const std::byte> frame, UdpPacket& out) {
+  Ipv4Packet ip;
+  if (const FrameError error = parse_ipv4_frame(frame, ip); error != FrameError::kOk) return error;
+  if (ip.protocol != kProtocolUdp) return FrameError::kNotUdp;
+
+  const auto udp = ip.payload;
+  if (udp.size() < kUdpBytes || get16(udp, 4) != udp.size()) return FrameError::kUdpLength;
   if (get16(udp, 6) != 0 &&
-      internet_checksum(udp, pseudo_header_sum(out.source, out.destination, udp.size())) != 0) {
+      internet_checksum(udp, pseudo_header_sum(ip.source, ip.destination, udp.size())) != 0) {
     return FrameError::kUdpChecksum;
   }
+  out.source = ip.source;
+  out.destination = ip.destination;
   out.source_port = get16(udp, 0);
   out.destination_port = get16(udp, 2);
-  out.ip_length = static_cast<std::uint32_t>(ip_length);
-  out.ecn = static_cast<Ecn>(static_cast<unsigned>(ip[1]) & 3);
+  out.ip_length = ip.ip_length;
+  out.ecn = ip.ecn;
   out.payload = udp.subspan(kUdpBytes);
   return FrameError::kOk;
 }

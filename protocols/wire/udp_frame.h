@@ -1,4 +1,4 @@
-// Ethernet/IPv4/UDP frames as bytes. They are built from a template, and validated before anything
+// Ethernet/IPv4 and Ethernet/IPv4/UDP frames as bytes. They are built from a template, and validated before anything
 // in them is read.
 //
 // For runtimes that drive an interface without the kernel (DPDK, ns-3). VLAN tags are not
@@ -40,6 +40,21 @@ enum class Ecn : std::uint8_t { kNotEct = 0, kEct1 = 1, kEct0 = 2, kCe = 3 };  /
 std::uint16_t internet_checksum(std::span<const std::byte> bytes, std::uint32_t start = 0);
 
 // The fields that are the same in every packet.
+struct Ipv4Flow {
+  MacAddress source_mac{};
+  MacAddress destination_mac{};
+  std::uint32_t source = 0;  // host order
+  std::uint32_t destination = 0;
+  std::uint8_t protocol = 0;
+  Ecn ecn = Ecn::kNotEct;
+  std::uint8_t ttl = 64;
+};
+
+// Writes Ethernet's and IPv4's headers in front of a payload that is already at
+// frame[kEthernetBytes + kIpv4Bytes ..]. All lengths follow from the frame's size: at most
+// kEthernetBytes + 65535. Computes the header's checksum and sets don't-fragment.
+void write_ipv4_header(const Ipv4Flow& flow, std::uint16_t ip_id, std::span<std::byte> frame);
+
 struct UdpFlow {
   MacAddress source_mac{};
   MacAddress destination_mac{};
@@ -70,6 +85,19 @@ enum class FrameError {
 inline constexpr std::size_t kFrameErrors = 9;
 std::string_view name(FrameError error);  // "ok", "short", ...
 
+struct Ipv4Packet {
+  std::uint32_t source = 0;  // host order; so is the destination
+  std::uint32_t destination = 0;
+  std::uint8_t protocol = 0;
+  std::uint32_t ip_length = 0;  // including the IP header
+  Ecn ecn = Ecn::kNotEct;
+  std::span<const std::byte> payload;  // a part of the frame
+};
+
+// Ignores bytes after the IPv4 packet (Ethernet padding). Its errors are those up to kFragment. On
+// error the content of `out` is unspecified.
+FrameError parse_ipv4_frame(std::span<const std::byte> frame, Ipv4Packet& out);
+
 struct UdpPacket {
   std::uint32_t source = 0;  // host order; so is the destination
   std::uint32_t destination = 0;
@@ -80,8 +108,7 @@ struct UdpPacket {
   std::span<const std::byte> payload;  // a part of the frame
 };
 
-// Ignores bytes after the IPv4 packet (Ethernet padding). On error the content of `out` is
-// unspecified.
+// As parse_ipv4_frame(), and then UDP's header.
 FrameError parse_udp_frame(std::span<const std::byte> frame, UdpPacket& out);
 
 }  // namespace tiercast::wire

@@ -135,13 +135,17 @@ def test_state_is_read_at_exact_times(traced: Path, rows: pl.DataFrame) -> None:
     assert register["time_s"].to_list() == [0.25 * n for n in range(161)][: len(register)]
     assert len(register) in (160, 161)
     assert set(register["link"]) == {"0>1"} and register["value"].max() > 5 << 18
-    # At each time it is what the last decision before it left there.
+    # At each time it is what the last decision before it left there. A packet that the program drops
+    # and the next one are decided at the same nanosecond, in the order of their arrival.
     decided = rows.filter((pl.col("link") == "0>1") & pl.col("wait_ns").is_not_null()).select(
-        at=pl.col("time_s") + pl.col("wait_ns") / 1e9, left="register.red_average"
+        ns=(pl.col("time_s") * 1e9).round().cast(pl.Int64) + pl.col("wait_ns"),
+        left="register.red_average",
     )
-    joined = register.join_asof(
-        decided.sort("at"), left_on="time_s", right_on="at", strategy="backward"
-    ).drop_nulls("left")
+    joined = (
+        register.with_columns(ns=(pl.col("time_s") * 1e9).round().cast(pl.Int64))
+        .join_asof(decided.sort("ns", maintain_order=True), on="ns", strategy="backward")
+        .drop_nulls("left")
+    )
     assert (joined["value"] == joined["left"]).mean() > 0.99
     counter = state.filter(pl.col("name") == "egress_fates")
     assert sorted(set(counter["index"])) == [0, 1, 5]

@@ -108,6 +108,26 @@ TEST(AgentUdpFrame, WhatIsWrittenIsRead) {
   EXPECT_EQ(packet.payload[199], std::byte{199});
 }
 
+TEST(AgentUdpFrame, OtherProtocolsOverIpv4AreWrittenAndRead) {
+  Bytes frame(kEthernetBytes + kIpv4Bytes + 60, std::byte{7});
+  Ipv4Flow flow;
+  flow.source = 0x0a000002;
+  flow.destination = 0x0a000103;
+  flow.protocol = 6;
+  flow.ecn = Ecn::kCe;
+  write_ipv4_header(flow, 1, frame);
+  Ipv4Packet packet;
+  ASSERT_EQ(parse_ipv4_frame(frame, packet), FrameError::kOk);
+  EXPECT_EQ(packet.source, 0x0a000002u);
+  EXPECT_EQ(packet.destination, 0x0a000103u);
+  EXPECT_EQ(packet.protocol, 6);
+  EXPECT_EQ(packet.ip_length, 80u);
+  EXPECT_EQ(packet.ecn, Ecn::kCe);
+  EXPECT_EQ(packet.payload.size(), 60u);
+  UdpPacket udp;
+  EXPECT_EQ(parse_udp_frame(frame, udp), FrameError::kNotUdp);
+}
+
 TEST(AgentUdpFrame, EthernetPaddingIsIgnored) {
   Bytes frame = frame_of(4);
   frame.resize(60);
