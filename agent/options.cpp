@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "agent/seal.h"
 #include "protocols/core/session_config.h"
 #include "protocols/wire/wire.h"
 
@@ -48,6 +49,10 @@ void AgentOptions::add_to(CLI::App& app) {
       ->check(CLI::ExistingDirectory)
       ->type_name("FOLDER");
   app.add_flag("--insecure", access.insecure, control::kInsecureHelp);
+  app.add_option("--keys", keys_file,
+                 "without a lab: seal messages with the keys of this file (`tiercast sessions "
+                 "keys`), which nobody else may use, and refuse others' without a seal")
+      ->type_name("FILE");
   app.add_option("--trace", trace,
                  "write records as JSON lines to this file; - is standard output");
   app.add_option(
@@ -76,6 +81,15 @@ const Scheme& AgentOptions::check() {
       session.parameters.set(assignment);
     } catch (const ConfigError& error) {
       throw ConfigError(fmt::format("--set: {}", error.what()));
+    }
+  }
+  if (!keys_file.empty()) {
+    if (!lab.empty())
+      throw ConfigError("--keys: a lab hands out keys itself; leave out --keys or --lab");
+    try {
+      keys = read_keys(keys_file);
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("--keys: {}", error.what()));
     }
   }
   if (!duration_text.empty()) duration = parse_time(duration_text, "--duration");

@@ -9,6 +9,7 @@
 #include "proto/access.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
+#include "tiercast/v1/session.pb.h"
 
 namespace CLI {
 class App;  // its header takes seconds to compile
@@ -25,10 +26,12 @@ struct AgentOptions {
   control::Access access;                    // at addresses on TCP
   std::string trace;                         // a file; "-": standard output; "": none
   Duration duration = Duration::infinite();
+  std::optional<v1::Keys> keys;  // with which messages are sealed, without a lab
   std::optional<Digest> object;  // of the object that is transferred, where it is known
   int realtime = 0;  // SCHED_FIFO priority of the main thread, 1 .. 99; 0: ordinary scheduling
 
   std::vector<std::string> assignments;  // values of --set
+  std::string keys_file;                 // value of --keys
   std::string duration_text;             // value of --duration
   std::string lab_patience_text;         // value of --lab-patience
 

@@ -1,6 +1,7 @@
 #include "agent/seal.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -9,9 +10,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
+#include "agent/file.h"
 #include "protocols/base/units.h"
 #include "protocols/wire/bytes.h"
 
@@ -108,6 +112,20 @@ std::optional<SessionKeys> keys_of(const v1::Keys& keys) {
   copy(keys.group(), out.group, "group");
   copy(keys.feedback(), out.feedback, "feedback");
   return out;
+}
+
+v1::Keys read_keys(const std::string& path) {
+  require_private(path);
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  v1::Keys keys;
+  const auto status = google::protobuf::util::JsonStringToMessage(text.str(), &keys);
+  if (!status.ok() || !keys_of(keys)) {
+    throw ConfigError(
+        fmt::format("{}: no keys in it; valid: a file of `tiercast sessions keys`", path));
+  }
+  return keys;
 }
 
 Key key_of_receiver(const Key& session, std::uint32_t id) {

@@ -2,7 +2,7 @@
 //
 // A sealed message is followed by a counter and a tag: the first 16 bytes of HMAC-SHA256 (RFC 2104)
 // over the run's nonce, the message and the counter. docs/wire-format.md, "Seals", has the layout.
-// Nobody but the lab makes keys, and it makes others for each run.
+// The lab makes keys, others for each run; without a lab they are in files.
 #pragma once
 
 #include <array>
@@ -36,6 +36,8 @@ struct SessionKeys {
 };
 // Empty if there are none. ConfigError: one of them has another length.
 std::optional<SessionKeys> keys_of(const v1::Keys& keys);
+// Those of a file of `tiercast sessions keys`. ConfigError: it has none, or others may use it.
+v1::Keys read_keys(const std::string& path);
 
 // The key of a receiver's feedback: HMAC-SHA256 of its number, with the session's key.
 Key key_of_receiver(const Key& session, std::uint32_t id);

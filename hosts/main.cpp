@@ -39,6 +39,7 @@ int run(const std::vector<std::string>& arguments) {
   hosts::Receiver receiver(
       options.agent.session, *options.scheme, options.interface, options.sender,
       options.output.empty() ? UniqueFd() : agent::create_file(options.output), loop, telemetry);
+  if (options.agent.keys) receiver.seal_with(*options.agent.keys);
   if (options.agent.object) receiver.object(*options.agent.object);
   const int status = agent::run_agent(options.agent, v1::ROLE_RECEIVER, loop, telemetry, receiver);
   const std::string fault = receiver.fault_of_object();

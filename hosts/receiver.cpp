@@ -56,8 +56,10 @@ Receiver::Receiver(const SessionConfig& session, const Scheme& scheme, const std
   }
 }
 
-void Receiver::welcome(const v1::Welcome& welcome) {
-  const auto keys = agent::keys_of(welcome.keys());
+void Receiver::welcome(const v1::Welcome& welcome) { seal_with(welcome.keys()); }
+
+void Receiver::seal_with(const v1::Keys& own) {
+  const auto keys = agent::keys_of(own);
   if (!keys) return;
   sealer_.emplace(keys->feedback, keys->nonce);
   opener_.emplace(keys->group, keys->nonce);

@@ -30,6 +30,8 @@ class Receiver : public agent::Activity {
            agent::Telemetry& telemetry);
 
   void welcome(const v1::Welcome& welcome) override;
+  // Seals feedback, and refuses what the sender did not seal. To be called before start().
+  void seal_with(const v1::Keys& own);
   void object(const agent::Digest& digest) override { wanted_ = digest; }
   // What is wrong with the object that was received; empty if nothing is, or if nobody has said
   // what its digest must be. Not while it is being received. It reads the whole file.

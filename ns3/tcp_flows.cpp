@@ -297,8 +297,7 @@ class TcpFlows::Station : public HostEndpoint {
   void receive(std::span<const std::byte> frame) override {
     wire::Ipv4Packet packet;
     if (wire::parse_ipv4_frame(frame, packet) != wire::FrameError::kOk ||
-        packet.protocol != ns3::TcpL4Protocol::PROT_NUMBER ||
-        packet.destination != host_.address) {
+        packet.protocol != ns3::TcpL4Protocol::PROT_NUMBER || packet.destination != host_.address) {
       return;  // it is for an agent on the same host
     }
     ns3::Ipv4Header header;
@@ -307,10 +306,10 @@ class TcpFlows::Station : public HostEndpoint {
     header.SetProtocol(packet.protocol);
     header.SetEcn(static_cast<ns3::Ipv4Header::EcnType>(packet.ecn));
     header.SetPayloadSize(static_cast<std::uint16_t>(packet.payload.size()));
-    tcp_->Receive(ns3::Create<ns3::Packet>(
-                      reinterpret_cast<const std::uint8_t*>(packet.payload.data()),
-                      static_cast<std::uint32_t>(packet.payload.size())),
-                  header, interface_);
+    tcp_->Receive(
+        ns3::Create<ns3::Packet>(reinterpret_cast<const std::uint8_t*>(packet.payload.data()),
+                                 static_cast<std::uint32_t>(packet.payload.size())),
+        header, interface_);
   }
 
  private:

@@ -163,6 +163,10 @@ std::optional<int> SenderOptions::parse(const std::vector<std::string>& argument
         "--member is for the session of the options; with --sessions it is `members` of a session, "
         "and a lab names the members itself");
   }
+  if (agent.keys && !sessions.empty()) {
+    throw ConfigError(
+        "--keys is for the session of the options; with --sessions it is `keys` of a session");
+  }
   if (many() && !agent.lab.empty()) {
     throw ConfigError(
         "--lab takes one session; leave out --sessions, --max-sessions and --control");

@@ -64,6 +64,7 @@ v1::SessionList sessions_of(const SenderOptions& options) {
   spec.set_id(config.self_id);
   spec.set_seed(config.seed);
   spec.set_input(options.input);
+  if (options.agent.keys) *spec.mutable_keys() = *options.agent.keys;
   for (const v1::Member& member : options.members) *spec.add_members() = member;
   for (const std::string& assignment : options.agent.assignments) {
     const std::size_t equals = assignment.find('=');

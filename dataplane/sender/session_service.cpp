@@ -171,6 +171,7 @@ grpc::Status SessionService::ListSessions(grpc::ServerContext*, const v1::ListSe
   for (const auto& [number, one] : running_) {
     v1::SessionState* const state = response->add_sessions();
     *state->mutable_session() = one.spec;
+    state->mutable_session()->clear_keys();  // observers see this
     states.emplace(number, state);
   }
   const Statistics statistics = sender_.statistics(true);

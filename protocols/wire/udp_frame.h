@@ -1,5 +1,5 @@
-// Ethernet/IPv4 and Ethernet/IPv4/UDP frames as bytes. They are built from a template, and validated before anything
-// in them is read.
+// Ethernet/IPv4 and Ethernet/IPv4/UDP frames as bytes. They are built from a template, and
+// validated before anything in them is read.
 //
 // For runtimes that drive an interface without the kernel (DPDK, ns-3). VLAN tags are not
 // supported. IPv4 options are accepted but never produced.

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import ARP, Ether
+from tiercast_lab.cli.sessions import app
 from tiercast_wire import SimData, SimFeedback, Tiercast, group_address, group_mac, parse
+from typer.testing import CliRunner
 
 from ..agent.lab import Lab
 from ..agent.network import (
@@ -160,6 +162,42 @@ def test_a_session_of_two_receivers(link: Link) -> None:
         assert [record["top"] for record in end.of("subscription")] == [0, 1, 2, -1]
         assert end.of("socket")[-1]["dropped"] == 0
     assert link.joined_groups() == set()
+
+
+def test_keys_from_files_seal_a_session_without_a_lab(link: Link, tmp_path: Path) -> None:
+    """Host 16 has host 15's keys, so what it says is refused."""
+    secret = tmp_path / "run.secret"
+
+    def keys(name: str, *options: str) -> str:
+        made = tmp_path / name
+        arguments = ["keys", str(secret), str(SESSION), str(made), *options]
+        done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+        assert done.exit_code == 0 and made.stat().st_mode & 0o777 == 0o600
+        return f"--keys={made}"
+
+    own = keys("h15.keys", "--receiver=15")
+    hosts = [link.host(number, own) for number in (15, 16)]
+    for host in hosts:
+        wait_until(lambda: count(host, "subscription") > 0, "IGMP membership")  # noqa: B023
+    sender = link.sender(keys("sender.keys"))
+
+    def most(kind: str, field: str) -> float:
+        return max((one[field] for one in sender.records() if one["kind"] == kind), default=0)
+
+    wait_until(lambda: most("feedback", "accepted") > 5, "host 15 is heard")
+    wait_until(lambda: most("seal.refused", "forged") > 5, "host 16 is refused")
+    for program in (*hosts, sender):
+        program.terminate()
+        assert program.wait().status == 0
+
+    (tmp_path / "h15.keys").chmod(0o644)
+    refused = run([str(HOST), "recv", "--interface=lo", f"--source={SENDER_IP}", own])
+    assert refused.status == 2
+    assert "h15.keys: others may use it, and it has keys (mode 644); valid: 600" in refused.stderr
+    (tmp_path / "h15.keys").chmod(0o600)
+    (tmp_path / "h15.keys").write_text("{}")
+    refused = run([str(HOST), "recv", "--interface=lo", f"--source={SENDER_IP}", own])
+    assert refused.status == 2 and "h15.keys: no keys in it; valid: a file of" in refused.stderr
 
 
 def test_it_joins_at_start_and_leaves_at_stop(link: Link, lab: Lab) -> None:

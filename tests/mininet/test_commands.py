@@ -258,7 +258,7 @@ ELSEWHERE = {"sweep"}
 # A prompt, servers, and what has no results.
 NO_JSON = {
     *("lab", "watch", "controller", "keys"),
-    *("sessions start", "sessions change", "sessions stop"),
+    *("sessions keys", "sessions start", "sessions change", "sessions stop"),
 }
 # Those that make no run.
 QUICK = [name for name in PRINTS if not {"--jobs", "--runtime"} & set(PRINTS[name].split())]

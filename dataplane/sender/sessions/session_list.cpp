@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
+#include "agent/file.h"
 #include "agent/members.h"
+#include "agent/seal.h"
 #include "protocols/core/session_config.h"
 #include "protocols/wire/wire.h"
 
@@ -33,6 +36,7 @@ std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec) {
   request.top_rank = spec.has_top_rank() ? spec.top_rank() : top;
   check_range("top_rank", request.top_rank, -1, top);
   config.members = agent::members_of(spec.members());
+  request.keys = agent::keys_of(spec.keys());
   request.input = spec.input();
   request.port = spec.port();
   std::vector<SessionRequest> requests(count, request);
@@ -56,6 +60,10 @@ v1::SessionList read_sessions(const std::string& path) {
         status.message().ToString()));
   }
   if (list.sessions().empty()) throw ConfigError(fmt::format("{}: no sessions in it", path));
+  const auto has_keys = [](const v1::SessionSpec& spec) { return spec.has_keys(); };
+  if (std::any_of(list.sessions().begin(), list.sessions().end(), has_keys)) {
+    agent::require_private(path);
+  }
   return list;
 }
 

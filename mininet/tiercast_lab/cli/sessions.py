@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from tiercast_lab.cli.refusals import Commands
 # gRPC is imported where it is used, so that the other commands need not wait for it.
 if TYPE_CHECKING:
     from tiercast.v1 import sender_pb2, session_pb2
+    from tiercast_controller.agents.keys import RunKeys
     from tiercast_controller.agents.sender import SenderControl
 
 app = typer.Typer(
@@ -103,6 +105,7 @@ def _row(state: sender_pb2.SessionState) -> tuple[str, ...]:
     epilog=examples(
         f"tiercast sessions start {SENDER} 7 --scheme mlda --set mlda.max_rate=4Mbit/s",
         f"tiercast sessions start {SENDER} --file more.json",
+        f"tiercast sessions start {SENDER} 7 --keys run.secret",
     )
 )
 def start(
@@ -122,6 +125,15 @@ def start(
     seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, help="Seed of random numbers.")] = 1,
     top_rank: TopRank = None,
     settings: Settings = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            metavar="SECRET",
+            help="Seal messages, with keys of this file's secret; receivers have theirs of "
+            "`sessions keys`.",
+        ),
+    ] = None,
     tls: TlsFolder = None,
     insecure: Insecure = False,
 ) -> None:
@@ -131,6 +143,8 @@ def start(
     if (session is None) == (file is None):
         raise InputError("sessions start: give either a session's number or --file")
     if file is not None:
+        if keys is not None:
+            raise InputError("sessions start: --keys is for a session's number; a file has `keys`")
         specs = _read(file)
     elif session is not None:
         spec = session_pb2.SessionSpec(
@@ -144,7 +158,7 @@ def start(
         )
         if top_rank is not None:
             spec.top_rank = top_rank
-        specs = [spec]
+        specs = [spec] if keys is None else _with_keys(spec, keys)
     with _connect(sender, tls, insecure) as control:
         control.start(specs)
 
@@ -172,6 +186,65 @@ def stop(
     """Stop a session; the others go on."""
     with _connect(sender, tls, insecure) as control:
         control.stop(session)
+
+
+@app.command(
+    epilog=examples(
+        "tiercast sessions keys run.secret 7 h15.keys --receiver 15",
+        "tiercast sessions keys run.secret 7 sender.keys",
+    )
+)
+def keys(
+    secret: Annotated[
+        Path,
+        typer.Argument(metavar="SECRET", help="A file with the secret; made if there is none."),
+    ],
+    session: Number,
+    output: Annotated[Path, typer.Argument(metavar="NEW-FILE", help="A file that it makes.")],
+    receiver: Annotated[
+        int | None,
+        typer.Option(min=0, max=2**32 - 1, help="The receiver's --id; without it, the sender's."),
+    ] = None,
+) -> None:
+    """Make a file for --keys of tiercast-host, or of tiercast-send, where no lab hands out keys.
+
+    All keys of a secret belong together. Each receiver has a file of its own, which nobody else may
+    read. A secret serves one run: with the same keys, messages of an earlier run are refused only
+    as long as the clocks of senders and receivers are not set back.
+    """
+    from google.protobuf import json_format
+
+    message = _secret(secret).of_session(session).message(receiver)
+    try:
+        with open(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(json_format.MessageToJson(message, indent=None) + "\n")
+    except OSError as error:
+        raise InputError(f"{output}: {error.strerror}; valid: a file that is not there") from None
+
+
+def _secret(file: Path) -> RunKeys:
+    from tiercast_controller.agents.keys import RunKeys
+    from tiercast_controller.base.errors import ConfigurationError
+
+    try:
+        return RunKeys.kept_in(file)
+    except ConfigurationError as error:
+        raise InputError(str(error)) from None
+
+
+def _with_keys(spec: session_pb2.SessionSpec, secret: Path) -> list[session_pb2.SessionSpec]:
+    """The sessions of a spec, each by itself, with its keys."""
+    from tiercast.v1 import session_pb2
+
+    run = _secret(secret)
+    specs = []
+    for i in range(spec.count):
+        one = session_pb2.SessionSpec()
+        one.CopyFrom(spec)
+        one.session, one.count, one.seed = spec.session + i, 1, (spec.seed + i) % 2**64
+        one.keys.CopyFrom(run.of_session(one.session).message(None))
+        specs.append(one)
+    return specs
 
 
 @contextmanager

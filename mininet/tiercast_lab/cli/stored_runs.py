@@ -194,7 +194,10 @@ def rerun(
         bool, typer.Option("--json", help="Print the new run, as `tiercast run`, and what differs.")
     ] = False,
 ) -> None:
-    """Run a stored run again, from its folder alone: its experiment, settings, seed and runtime.
+    """Run a stored run again, from its folder: its experiment, settings, seed and runtime.
+
+    Measures, markings and schemes of one's own have to be there as they were: TIERCAST_MEASURES,
+    TIERCAST_MARKINGS, and a build with the same SCHEMES.
 
     In virtual time the rows of all tables are compared with the stored ones: exit status 0 if they
     are identical, 1 if not, with the first difference. In real time no two runs are identical: the

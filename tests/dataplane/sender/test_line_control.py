@@ -3,6 +3,7 @@ for Prometheus. No network: net_null."""
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import urllib.request
@@ -24,6 +25,7 @@ from ...patience import PATIENCE_S, wait_until
 from .line import Line, check_rate, constant, departures
 
 NULL = "net_null0"
+SHORT = session_pb2.Keys(nonce=b"abc", group=bytes(32), feedback=bytes(32))
 RATE_BPS = 40_000  # per layer: 10 packets/s of 500 bytes
 
 
@@ -126,6 +128,10 @@ def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Pa
                 ["/nonexistent"],
             ),
             (lambda: control.start([constant(6, "1Mbit/s", count=32_762)] * 40), ["32768"]),
+            (
+                lambda: control.start([session_pb2.SessionSpec(session=9, keys=SHORT)]),
+                ["keys.nonce has 3 bytes; valid: 16"],
+            ),
             (lambda: control.change(7, top_rank=0), ["session 7 is not running; running: 1 to 2"]),
             (lambda: control.change(1, top_rank=5), ["top_rank = 5", "-1 to 1"]),
             (lambda: control.change(1, parameters={"rlm.grwth": "1"}), ["rlm.grwth", "rlm.growth"]),
@@ -166,6 +172,13 @@ def test_command_line_of_a_person(tmp_path: Path) -> None:
                  "--set=rlm.base_rate=64kbit/s")  # fmt: skip
         sessions("change", "6", "--top-rank=1")
         sessions("stop", "1")
+        secret = f"--keys={tmp_path / 'run.secret'}"
+        sessions("start", "8", "--count=2", secret)
+        listed = json.loads(sessions("list", "--json"))["sessions"]
+        assert [one["session"]["session"] for one in listed] == [5, 6, 8, 9]
+        assert not any("keys" in one["session"] for one in listed)
+        for number in ("8", "9"):
+            sessions("stop", number)
         rows = [row.split() for row in sessions("list").splitlines()]
         assert rows[0] == ["session", "scheme", "layers", "sending", "rate", "sent", "dropped"]
         assert [row[:4] for row in rows[1:]] == [["5", "rlm", "3", "3"], ["6", "rlm", "3", "2"]]
@@ -183,6 +196,7 @@ def test_command_line_of_a_person(tmp_path: Path) -> None:
             (("start", "9", "--packet-size=20000"), ("packet_size = 20000", "46 to 9000")),
             (("start", "5"), ("session 5 is running already",)),
             (("start", "9", f"--file={tmp_path}"), ("either",)),
+            (("start", f"--file={tmp_path}", secret), ("a file has `keys`",)),
             (("start", f"--file={tmp_path}"), (str(tmp_path),)),
             (("stop", "7"), ("session 7 is not running", "5 to 6")),
         ):
