@@ -68,8 +68,9 @@ constexpr std::uint32_t kUnsent = 32 << 10;          // bytes waiting behind the
 constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::max();  // of a window
 constexpr double kMaxSegmentLifeS = 1;
 
-// As in Linux, but for the smallest time-out, which is RFC 6298's second: ns-3 adds nothing for
-// delayed acknowledgements, and with 200 ms a window of one packet never grew again.
+// As in Linux, but for the smallest time-out, which is RFC 6298's second: with a bound of 200 ms,
+// as long as ns-3 delays acknowledgements, a window of one packet never grew again. The stack
+// `linux` has Linux's timers.
 v1::TcpSender linux_sender() {
   v1::TcpSender result;
   result.set_initial_window_packets(10);  // RFC 6928
@@ -381,6 +382,10 @@ class TcpFlows::Flow {
     listener_ = make_socket(to);
     // Its connections take it over.
     if (!spec.delayed_acks()) listener_->SetAttribute("DelAckCount", ns3::UintegerValue(1));
+    if (spec.ack_delay_ns() > 0) {
+      listener_->SetAttribute("DelAckTimeout",
+                              ns3::TimeValue(ns3::NanoSeconds(spec.ack_delay_ns())));
+    }
     if (spec.overhead_ns() > 0) from.hold_back(port_, ns3::NanoSeconds(spec.overhead_ns()));
     listener_->Bind(ns3::InetSocketAddress(ns3::Ipv4Address::GetAny(), port_));
     listener_->SetAcceptCallback(
@@ -432,7 +437,10 @@ class TcpFlows::Flow {
       socket->SetRecoveryAlgorithm(ns3::CreateObject<ns3::TcpClassicRecovery>());
     }
     tcp->AddSocket(socket);
-    socket->SetAttribute("MinRto", ns3::TimeValue(ns3::NanoSeconds(sender_.min_timeout_ns())));
+    const ns3::TimeValue least(ns3::NanoSeconds(sender_.min_timeout_ns()));
+    socket->SetAttribute("MinRto", least);
+    // RFC 6298's G, of which ns-3 has one for all: RTO = SRTT + max(G, 4 RTTVAR).
+    if (sender_.min_above_rtt()) socket->SetAttribute("ClockGranularity", least);
     socket->SetAttribute("LimitedTransmit", ns3::BooleanValue(sender_.limited_transmit()));
     socket->SetAttribute("SegmentSize", ns3::UintegerValue(payload_));
     socket->SetAttribute("InitialCwnd", ns3::UintegerValue(std::min(

@@ -204,7 +204,11 @@ def test_a_tcp_flow_has_a_stack_of_which_a_part_may_be_another(load) -> None:
     assert ns2.sender.clock_tick_ns == 100_000_000
     other = flow(", stack: ns2, sack: true, window: 1000p")
     assert (other.sack, other.window_packets, other.sender) == (True, 1000, ns2.sender)
-    with pytest.raises(InputError, match="valid: 'kernel' or 'ns2'"):
+    linux = flow(", stack: linux")
+    assert (linux.sack, linux.delayed_acks, linux.window_packets) == (True, True, 0)
+    assert (linux.sender.min_timeout_ns, linux.sender.min_above_rtt) == (200_000_000, True)
+    assert (linux.ack_delay_ns, kernel.ack_delay_ns) == (40_000_000, 0)
+    with pytest.raises(InputError, match="valid: 'kernel', 'linux' or 'ns2'"):
         flow(", stack: tahoe")
 
 

@@ -36,17 +36,40 @@ class TcpSender(NamedTuple):
     whole_packets: bool  # half of a window of 23 packets is 11
     clock_tick: int  # of the round-trip clock, ns
     min_timeout: int  # ns
+    min_above_rtt: bool = False  # it bounds what is added to the mean round trip, not the sum
 
 
 class TcpStack(NamedTuple):
     sack: bool
     delayed_acks: bool
     window: int | None  # packets; None: no limit
-    sender: TcpSender | None  # None: Linux's, as a kernel and ns-3 have it
+    sender: (
+        TcpSender | None
+    )  # None: a kernel's; in virtual time with RFC 6298's least time-out, 1 s
+    ack_delay: int | None = None  # ns, of delayed acknowledgements; None: a kernel's, and ns-3's
 
 
 STACKS: dict[str, TcpStack] = {
     "kernel": TcpStack(sack=True, delayed_acks=True, window=None, sender=None),
+    # The same, with Linux's timers in virtual time, too: tcp_set_rto(), TCP_RTO_MIN,
+    # TCP_DELACK_MIN.
+    "linux": TcpStack(
+        sack=True,
+        delayed_acks=True,
+        window=None,
+        sender=TcpSender(
+            initial_window=10,  # RFC 6928
+            rate_reduction=True,
+            reno_recovery=False,
+            restart_timer=False,
+            limited_transmit=True,
+            whole_packets=False,
+            clock_tick=0,
+            min_timeout=200_000_000,
+            min_above_rtt=True,
+        ),
+        ack_delay=40_000_000,
+    ),
     # ns-2's Agent/TCP/Reno and Agent/TCPSink of 1997 to 2000 (tcl/lib/ns-default.tcl, tcp.cc,
     # tcp-reno.cc). Later defaults are others: an initial window of 2, limited transmit and a least
     # time-out of 1 s (2001), 0.2 s and ticks of 10 ms (2004), halves of packets (2006).

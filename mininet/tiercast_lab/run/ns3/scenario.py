@@ -170,6 +170,7 @@ def _tcp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.T
         overhead_ns=entry.overhead,
         window_packets=tcp.window or 0,
         sender=_tcp_sender(tcp.sender),
+        ack_delay_ns=tcp.ack_delay or 0,
     )
 
 
@@ -185,6 +186,7 @@ def _tcp_sender(sender: TcpSender | None) -> simulation_pb2.TcpSender | None:
         whole_packets=sender.whole_packets,
         clock_tick_ns=sender.clock_tick,
         min_timeout_ns=sender.min_timeout,
+        min_above_rtt=sender.min_above_rtt,
     )
 
 
