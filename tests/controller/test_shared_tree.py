@@ -14,7 +14,8 @@ from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.controller import Controller
 from tiercast_controller.multicast.membership import GroupMember
 from tiercast_controller.multicast.shared_tree import SharedTree
-from tiercast_controller.multicast.trees import SessionState
+from tiercast_controller.multicast.subscriptions import Subscriptions
+from tiercast_controller.multicast.trees import MulticastState, SessionState
 from tiercast_controller.network.fates import Entered, FateColumns
 from tiercast_controller.network.topology import (
     AnySourceGroup,
@@ -100,6 +101,48 @@ def test_each_member_gets_one_copy_from_whoever_sends(seed: int) -> None:
     graph.remove_edge(*failed)
     if networkx.is_connected(graph):
         assert frozenset((a, b)) not in used
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_controller_that_takes_over_leads_to_switches_that_do_not_answer(seed: int) -> None:
+    """Those go on with what an earlier controller wrote, the others get what the new one makes of
+    what they hold. Members on either side hear everybody, before and after the rest answers."""
+    draw = random.Random(seed)
+    links = random_graph(draw, range(0, 4), most=16)
+    topology, nodes = network(links), sorted({node for link in links for node in link})
+    senders = draw.sample(nodes, draw.randint(1, 3))
+    members = draw.sample(nodes, draw.randint(1, len(nodes)))
+    tree = joined(topology, senders, members)
+    held = {f"s{node}": tree.state(f"s{node}") for node in nodes}
+    found = {
+        name: MulticastState(
+            {1: state.copies[ADDRESS]} if state.copies else {}, dict.fromkeys(state.copies, 1)
+        )
+        for name, state in held.items()
+    }
+    away = draw.sample(sorted(held), draw.randint(1, max(1, len(nodes) // 2)))
+
+    async def take_over() -> None:
+        subscriptions = Subscriptions(
+            topology, [], [tree.group], lifetime_s=60, leave_latency_s=0, set_target=target,
+            emit=lambda *_: None, tell=lambda *_: None, ask_for=None,
+            spawn=lambda work, _: work.close(),
+        )  # fmt: skip
+        subscriptions.take_over({name: found[name] for name in held if name not in away})
+        [new] = subscriptions.trees
+        for i, name in enumerate(away):
+            mixed = joined(topology, senders, [])
+            mixed.state = lambda at, i=i: held[at] if at in away[i:] else new.state(at)
+            for node in {*senders, *members}:
+                heard, _ = flood(topology, mixed, f"h{node}")
+                assert heard == sorted(f"h{other}" for other in members if other != node)
+            subscriptions.adopt(name, found[name])
+        assert {name: new.state(name) for name in held} == held
+
+    async def target(*_: object) -> None:
+        pass
+
+    asyncio.run(take_over())
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -21,6 +21,7 @@ class SharedTree:
         self.group = group
         self._topology = topology
         self._members: set[str] = set()  # hosts
+        self._unknown: set[str] = set()  # switches behind which there may be others
         self._copies: dict[str, frozenset[int]] = {}  # by switch: the ports that get a copy
 
     @property
@@ -39,6 +40,18 @@ class SharedTree:
     def leave(self, switch: str, port: int) -> set[str]:
         """The last member behind a host port is gone. Returns the switches whose state changes."""
         self._members.discard(self._topology.neighbour(switch, port))
+        return self.reroute()
+
+    def lead_to(self, switch: str) -> set[str]:
+        """At `switch` and behind it there may be members that are not known. Returns the switches
+        whose state changes."""
+        self._unknown.add(switch)
+        return self.reroute()
+
+    def prune(self, switch: str) -> set[str]:
+        """Undoes lead_to: all members at `switch` are known. Returns the switches whose state
+        changes."""
+        self._unknown.discard(switch)
         return self.reroute()
 
     def reroute(self) -> set[str]:
@@ -61,10 +74,11 @@ class SharedTree:
         towards = self._topology.routes.towards(root)
         # The nodes of the tree but the root, and how many members are behind each, away from it.
         behind: dict[str, int] = defaultdict(int)
-        for end in self._members.union(self.group.senders):
+        wanting = self._members | self._unknown
+        for end in wanting.union(self.group.senders):
             node = end
             while node != root:
-                behind[node] += end in self._members
+                behind[node] += end in wanting
                 node = towards[node]
         copies: dict[str, set[int]] = defaultdict(set)
         for node, members in behind.items():
@@ -72,7 +86,7 @@ class SharedTree:
             ends = []
             if members:
                 ends.append((above, node))
-            if members < len(self._members):
+            if members < len(wanting):
                 ends.append((node, above))
             for here, following in ends:
                 if isinstance(self._topology.node(here), Switch):

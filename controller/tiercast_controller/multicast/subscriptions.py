@@ -142,11 +142,14 @@ class Subscriptions:
         for address, mgid in state.routes.items():
             ports = state.groups.get(mgid, frozenset())
             at_hosts = [port for port in ports if self._topology.is_host_port(switch, port)]
+            towards = {self._topology.neighbour(switch, port) for port in ports} & self._away
             if shared := self._shared.get(address):
                 for port in at_hosts:
                     place = GroupMember(address, switch, port)
                     self._group_membership.join(place, UNKNOWN_REPORTER, now_s)
                     changed[shared.key] |= shared.join(switch, port)
+                for name in towards:
+                    changed[shared.key] |= shared.lead_to(name)
             elif named := self._layer(address):
                 session, rank = named
                 tree = self._trees[session]
@@ -154,11 +157,13 @@ class Subscriptions:
                     member = Member(session, rank, switch, port)
                     self._membership.join(member, UNKNOWN_REPORTER, now_s)
                     changed[session] |= tree.join(rank, switch, port)
-                for name in {self._topology.neighbour(switch, port) for port in ports} & self._away:
+                for name in towards:
                     if tree.is_child(name, switch):
                         changed[session] |= tree.lead_to(rank, name)
         for number, tree in self._trees.items():
             changed[number] |= tree.prune(switch)
+        for shared in self._shared.values():
+            changed[shared.key] |= shared.prune(switch)
         return {key: names for key, names in changed.items() if names}
 
     def doubt(self, switch: str, until_s: float) -> None:
