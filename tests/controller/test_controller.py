@@ -604,6 +604,26 @@ async def test_a_standby_waits_for_the_primarys_end(start, igmp, tree_of, progra
         await second.stop()
 
 
+async def test_a_controller_that_is_displaced_while_it_begins_says_so(start, program) -> None:
+    """The switch refuses its writes, and the stream says why, before or after that."""
+    run = await start(depth=2, sessions=SESSIONS[:1])
+    second = Controller(run.topology, SESSIONS[:1], program)
+    client = second._switches["s0"].client
+    load = client.set_pipeline
+
+    async def displaced(*arguments: object) -> bool:
+        await start(run=run, sessions=SESSIONS[:1])
+        run.servers["s0"].entities.clear()  # so that there is something to write
+        return await load(*arguments)
+
+    client.set_pipeline = displaced
+    try:
+        with pytest.raises(NotPrimaryError):
+            await second.start()
+    finally:
+        await second.stop()
+
+
 async def test_a_switch_that_was_away_when_a_standby_took_over_keeps_what_it_held(
     start, igmp, program
 ) -> None:
