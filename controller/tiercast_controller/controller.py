@@ -32,7 +32,6 @@ from tiercast_controller.agents.records import Record
 from tiercast_controller.base.errors import (
     ConfigurationError,
     ControllerError,
-    NotPrimaryError,
     SwitchError,
     UnreachableError,
 )
@@ -193,26 +192,6 @@ class Controller(Readings):
         leave, or do not answer the queries that are sent then. Raises SwitchError or
         ConfigurationError.
         """
-        try:
-            await self._start(timeout_s)
-        except NotPrimaryError:
-            raise
-        except SwitchError as error:
-            # A switch refuses what a displaced controller writes before it says why.
-            raise await self._displaced(1) or error from None
-
-    async def _displaced(self, timeout_s: float) -> NotPrimaryError | None:
-        """What a switch says within that time, if it has another primary."""
-        deadline_s = time.monotonic() + timeout_s
-        while time.monotonic() < deadline_s:
-            for lost in [managed.client.lost for managed in self._switches.values()]:
-                reason = lost.exception() if lost.done() and not lost.cancelled() else None
-                if isinstance(reason, NotPrimaryError):
-                    return reason
-            await asyncio.sleep(0.05)
-        return None
-
-    async def _start(self, timeout_s: float) -> None:
         managed = self._switches.values()
         started = [self._switches[name] for name in self._switches if name in self._starts]
         states = await _all(m.start(timeout_s) for m in started)

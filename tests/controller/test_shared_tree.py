@@ -60,6 +60,14 @@ def joined(topology: Topology, senders: list[int], members: list[int]) -> Shared
     return tree
 
 
+def drawn(draw: random.Random) -> tuple[dict, list[int], list[int], list[int]]:
+    """The links of a random network, its nodes, and those of senders and members."""
+    links = random_graph(draw, range(0, 4), most=16)
+    nodes = sorted({node for link in links for node in link})
+    senders = draw.sample(nodes, draw.randint(1, 3))
+    return links, nodes, senders, draw.sample(nodes, draw.randint(1, len(nodes)))
+
+
 def check_all_hear(topology: Topology, tree: SharedTree, senders, members) -> list[frozenset]:
     """Each member gets one copy of what every other one, and every sender, sends; nobody else gets
     any, and no packet crosses a link twice. Returns the links used."""
@@ -75,10 +83,8 @@ def check_all_hear(topology: Topology, tree: SharedTree, senders, members) -> li
 @pytest.mark.parametrize("seed", range(60))
 def test_each_member_gets_one_copy_from_whoever_sends(seed: int) -> None:
     draw = random.Random(seed)
-    links = random_graph(draw, range(0, 4), most=16)
-    topology, nodes = network(links), sorted({node for link in links for node in link})
-    senders = draw.sample(nodes, draw.randint(1, 3))
-    members = draw.sample(nodes, draw.randint(1, len(nodes)))
+    links, nodes, senders, members = drawn(draw)
+    topology = network(links)
     tree = joined(topology, senders, members)
     check_all_hear(topology, tree, senders, members)
     for node in draw.sample(members, len(members) // 3):
@@ -108,10 +114,8 @@ def test_a_controller_that_takes_over_leads_to_switches_that_do_not_answer(seed:
     """Those go on with what an earlier controller wrote, the others get what the new one makes of
     what they hold. Members on either side hear everybody, before and after the rest answers."""
     draw = random.Random(seed)
-    links = random_graph(draw, range(0, 4), most=16)
-    topology, nodes = network(links), sorted({node for link in links for node in link})
-    senders = draw.sample(nodes, draw.randint(1, 3))
-    members = draw.sample(nodes, draw.randint(1, len(nodes)))
+    links, nodes, senders, members = drawn(draw)
+    topology = network(links)
     tree = joined(topology, senders, members)
     held = {f"s{node}": tree.state(f"s{node}") for node in nodes}
     found = {

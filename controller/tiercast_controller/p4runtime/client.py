@@ -17,7 +17,7 @@ from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc, trace_pb2
 
-from tiercast_controller.base.errors import SwitchError
+from tiercast_controller.base.errors import NotPrimaryError, SwitchError
 from tiercast_controller.base.tls import Tls
 from tiercast_controller.p4runtime.entities import (
     CloneSession,
@@ -37,6 +37,7 @@ __all__ = ["FailedUpdate", "P4RuntimeClient", "PacketIn", "WriteError"]
 _OPS = {Op.INSERT: p4.Update.INSERT, Op.MODIFY: p4.Update.MODIFY, Op.DELETE: p4.Update.DELETE}
 # There is one copy per port, and instances need only be distinct per port.
 _REPLICA_INSTANCE = 1
+_VERDICT_S = 1.0  # for which a denied controller waits to hear that there is another primary
 _CHANNEL_OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.max_receive_message_length", -1),
     # Switches start at the same time as the controller, so retry at once, not after a second.
@@ -150,7 +151,8 @@ class P4RuntimeClient:
         try:
             await self._p4.SetForwardingPipelineConfig(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
-            raise self._error("the program was refused", error) from None
+            refused = self._error("the program was refused", error)
+            raise await self._or_displaced(refused, error) from None
         return True
 
     async def version(self, timeout_s: float = 5) -> str:
@@ -178,7 +180,8 @@ class P4RuntimeClient:
         return response.config.cookie.cookie
 
     async def write(self, updates: Sequence[Update], timeout_s: float = 5) -> None:
-        """Writes one batch, in any order that the switch chooses. Raises WriteError."""
+        """Writes one batch, in any order that the switch chooses. Raises WriteError,
+        or NotPrimaryError if the switch has another primary."""
         if not updates:
             return
         request = p4.WriteRequest(
@@ -189,7 +192,8 @@ class P4RuntimeClient:
         try:
             await self._p4.Write(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
-            raise self._write_error(updates, error) from None
+            refused = self._write_error(updates, error)
+            raise await self._or_displaced(refused, error) from None
         self.written += len(updates)
 
     async def read_entries(self, tables: Iterable[str]) -> list[TableEntry]:
@@ -384,6 +388,20 @@ class P4RuntimeClient:
                     yield entity
         except grpc.aio.AioRpcError as error:
             raise self._error("Read", error) from None
+
+    async def _or_displaced(self, refused: SwitchError, error: grpc.aio.AioRpcError) -> SwitchError:
+        """`refused`, or a NotPrimaryError that says so too if there is another primary: the switch
+        denies a change before it says that on the stream."""
+        if error.code() is not grpc.StatusCode.PERMISSION_DENIED:
+            return refused
+        lost = self.lost
+        await asyncio.wait({lost}, timeout=_VERDICT_S)
+        reason = lost.exception() if lost.done() and not lost.cancelled() else None
+        return (
+            NotPrimaryError(f"{refused}; {reason}")
+            if isinstance(reason, NotPrimaryError)
+            else refused
+        )
 
     def _error(self, what: str, error: grpc.aio.AioRpcError) -> SwitchError:
         return error_of(f"{self.name}: {what}", error)
