@@ -11,15 +11,14 @@ namespace tiercast::wire {
 namespace {
 
 constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
-constexpr std::uint8_t kProtocolUdp = 17;
 constexpr std::uint16_t kDontFragment = 0x4000;
 constexpr std::uint16_t kMoreFragmentsOrOffset = 0x3fff;
 
 // Sum of the pseudo header (RFC 768): addresses, protocol and UDP length.
 std::uint32_t pseudo_header_sum(std::uint32_t source, std::uint32_t destination,
                                 std::size_t udp_length) {
-  return (source >> 16) + (source & 0xffff) + (destination >> 16) + (destination & 0xffff) +
-         kProtocolUdp + static_cast<std::uint32_t>(udp_length);
+  return (source >> 16) + (source & 0xffff) + (destination >> 16) + (destination & 0xffff) + kUdp +
+         static_cast<std::uint32_t>(udp_length);
 }
 
 }  // namespace
@@ -52,9 +51,7 @@ void write_ipv4_header(const Ipv4Flow& flow, std::uint16_t ip_id, std::span<std:
 
 void write_udp_headers(const UdpFlow& flow, std::uint16_t ip_id, std::span<std::byte> frame) {
   assert(frame.size() >= kFrameHeaderBytes);
-  write_ipv4_header({flow.source_mac, flow.destination_mac, flow.source, flow.destination,
-                     kProtocolUdp, flow.ecn, flow.ttl},
-                    ip_id, frame);
+  write_ipv4_header(flow, ip_id, frame);
   const auto udp = frame.subspan(kEthernetBytes + kIpv4Bytes);
   const std::size_t udp_length = udp.size();
   put16(udp, 0, flow.source_port);
@@ -96,22 +93,17 @@ FrameError parse_ipv4_frame(std::span<const std::byte> frame, Ipv4Packet& out) {
 }
 
 FrameError parse_udp_frame(std::span<const std::byte> frame, UdpPacket& out) {
-  Ipv4Packet ip;
-  if (const FrameError error = parse_ipv4_frame(frame, ip); error != FrameError::kOk) return error;
-  if (ip.protocol != kProtocolUdp) return FrameError::kNotUdp;
+  if (const FrameError error = parse_ipv4_frame(frame, out); error != FrameError::kOk) return error;
+  if (out.protocol != kUdp) return FrameError::kNotUdp;
 
-  const auto udp = ip.payload;
+  const auto udp = out.payload;
   if (udp.size() < kUdpBytes || get16(udp, 4) != udp.size()) return FrameError::kUdpLength;
   if (get16(udp, 6) != 0 &&
-      internet_checksum(udp, pseudo_header_sum(ip.source, ip.destination, udp.size())) != 0) {
+      internet_checksum(udp, pseudo_header_sum(out.source, out.destination, udp.size())) != 0) {
     return FrameError::kUdpChecksum;
   }
-  out.source = ip.source;
-  out.destination = ip.destination;
   out.source_port = get16(udp, 0);
   out.destination_port = get16(udp, 2);
-  out.ip_length = ip.ip_length;
-  out.ecn = ip.ecn;
   out.payload = udp.subspan(kUdpBytes);
   return FrameError::kOk;
 }

@@ -31,6 +31,7 @@ constexpr MacAddress multicast_mac(std::uint32_t group) {
 inline constexpr std::size_t kEthernetBytes = 14;
 inline constexpr std::size_t kIpv4Bytes = 20;  // without options
 inline constexpr std::size_t kUdpBytes = 8;
+inline constexpr std::uint8_t kUdp = 17;  // IPv4's number of it
 inline constexpr std::size_t kFrameHeaderBytes = kEthernetBytes + kIpv4Bytes + kUdpBytes;
 
 enum class Ecn : std::uint8_t { kNotEct = 0, kEct1 = 1, kEct0 = 2, kCe = 3 };  // RFC 3168 5
@@ -45,7 +46,7 @@ struct Ipv4Flow {
   MacAddress destination_mac{};
   std::uint32_t source = 0;  // host order
   std::uint32_t destination = 0;
-  std::uint8_t protocol = 0;
+  std::uint8_t protocol = kUdp;
   Ecn ecn = Ecn::kNotEct;
   std::uint8_t ttl = 64;
 };
@@ -55,15 +56,9 @@ struct Ipv4Flow {
 // kEthernetBytes + 65535. Computes the header's checksum and sets don't-fragment.
 void write_ipv4_header(const Ipv4Flow& flow, std::uint16_t ip_id, std::span<std::byte> frame);
 
-struct UdpFlow {
-  MacAddress source_mac{};
-  MacAddress destination_mac{};
-  std::uint32_t source = 0;  // host order
-  std::uint32_t destination = 0;
+struct UdpFlow : Ipv4Flow {
   std::uint16_t source_port = 0;
   std::uint16_t destination_port = 0;
-  Ecn ecn = Ecn::kNotEct;
-  std::uint8_t ttl = 64;
 };
 
 // Writes the headers in front of a payload that is already at frame[kFrameHeaderBytes ..]. All
@@ -98,14 +93,10 @@ struct Ipv4Packet {
 // error the content of `out` is unspecified.
 FrameError parse_ipv4_frame(std::span<const std::byte> frame, Ipv4Packet& out);
 
-struct UdpPacket {
-  std::uint32_t source = 0;  // host order; so is the destination
-  std::uint32_t destination = 0;
+// Its payload is UDP's.
+struct UdpPacket : Ipv4Packet {
   std::uint16_t source_port = 0;
   std::uint16_t destination_port = 0;
-  std::uint32_t ip_length = 0;  // including the IP header
-  Ecn ecn = Ecn::kNotEct;
-  std::span<const std::byte> payload;  // a part of the frame
 };
 
 // As parse_ipv4_frame(), and then UDP's header.
