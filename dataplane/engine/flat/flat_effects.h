@@ -21,6 +21,11 @@ class CellSet {
   void add(const CellSet& other) {
     for (std::size_t w = 0; w < words_.size(); ++w) words_[w] |= other.words_[w];
   }
+  CellSet common(const CellSet& other) const {
+    CellSet found(*this);
+    for (std::size_t w = 0; w < words_.size(); ++w) found.words_[w] &= other.words_[w];
+    return found;
+  }
   void add_all() { words_.assign(words_.size(), ~Cell{0}); }
   bool operator==(const CellSet&) const = default;
 

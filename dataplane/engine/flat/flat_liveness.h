@@ -18,10 +18,11 @@ void live_before(const Image& image, const FlatInstruction& instruction, const C
 // What holds at the start of each block, found backwards through the graph. State: what holds at a
 // place, with add(), which joins it with what holds on another path. at_end: what holds where the
 // part ends; nothing: what holds where nothing follows. before(instruction, state) turns what holds
-// after an instruction into what holds before it.
-template <class State, class Before>
+// after an instruction into what holds before it. along(block, k, state) adds what is known where
+// the block continues with its successor k.
+template <class State, class Before, class Along>
 std::vector<State> backwards(const FlatGraph& graph, const State& at_end, const State& nothing,
-                             const Before& before) {
+                             const Before& before, const Along& along) {
   std::vector<State> found(graph.blocks.size(), nothing);
   const std::vector<std::uint32_t> order = in_order(graph);
   for (bool changed = true; changed;) {  // two rounds; more if there are loops
@@ -29,7 +30,11 @@ std::vector<State> backwards(const FlatGraph& graph, const State& at_end, const 
     for (auto b = order.rbegin(); b != order.rend(); ++b) {
       const FlatBlock& block = graph.blocks[*b];
       State now = ends(block.last.op) ? at_end : nothing;
-      for (const std::uint32_t to : block.next) now.add(found[to]);
+      for (std::size_t k = 0; k < block.next.size(); ++k) {
+        State then = found[block.next[k]];
+        along(block, k, then);
+        now.add(then);
+      }
       before(block.last, now);
       for (auto i = block.body.rbegin(); i != block.body.rend(); ++i) before(*i, now);
       if (now == found[*b]) continue;

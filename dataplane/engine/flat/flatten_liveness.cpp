@@ -32,7 +32,8 @@ std::vector<CellSet> live_at_blocks(const Image& image, const FlatGraph& graph,
                                     const CellSet& at_end, Reads reads) {
   return backwards(
       graph, at_end, CellSet(image.phv_cells),
-      [&](const FlatInstruction& i, CellSet& live) { live_before(image, i, at_end, live, reads); });
+      [&](const FlatInstruction& i, CellSet& live) { live_before(image, i, at_end, live, reads); },
+      [](const FlatBlock&, std::size_t, CellSet&) {});
 }
 
 bool is_too_large_to_analyse(const Image& image) {

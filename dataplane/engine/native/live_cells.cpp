@@ -66,8 +66,10 @@ class LaterReadsOf {
 
   LaterReads at_start(std::uint32_t start, const LaterReads& at_end) const {
     const FlatGraph graph = to_blocks(image_, image_.flat, start);
-    return backwards(graph, at_end, LaterReads(image_),
-                     [&](const FlatInstruction& i, LaterReads& now) { before(i, at_end, now); })[0];
+    return backwards(
+        graph, at_end, LaterReads(image_),
+        [&](const FlatInstruction& i, LaterReads& now) { before(i, at_end, now); },
+        [&](const FlatBlock& block, std::size_t k, LaterReads& now) { along(block, k, now); })[0];
   }
 
  private:
@@ -85,6 +87,30 @@ class LaterReadsOf {
     if (w.any) now.live.add(now.pending);
     if (may_end(i.op)) now.add(at_end);
     add_reads(image_, i, now.live);
+  }
+  // Behind a question whether a header is there: its fields matter if it is, or not at all. The
+  // same goes for the headers that have just been made as valid as it is, as in an assignment.
+  void along(const FlatBlock& block, std::size_t successor, LaterReads& now) const {
+    const FlatInstruction& jump = block.last;
+    if ((jump.op != FlatOp::kJumpEqualI && jump.op != FlatOp::kJumpNotEqualI) || jump.i > 1) return;
+    const bool equal = (jump.op == FlatOp::kJumpEqualI) == (successor == 0);
+    const bool valid = equal == (jump.i == 1);
+    learn(jump.x, valid, now);
+    for (auto i = block.body.rbegin(); i != block.body.rend(); ++i) {
+      if (i->op != FlatOp::kMove || i->x != jump.x || i->d == jump.x) break;
+      learn(i->d, valid, now);
+    }
+  }
+  void learn(std::uint32_t cell, bool valid, LaterReads& now) const {
+    const std::uint32_t h = header_of_[cell];
+    if (h == kNone || cell != image_.headers[h].valid_cell) return;
+    const Header& header = image_.headers[h];
+    for (std::uint32_t c = header.valid_cell + 1; c < header.valid_cell + header.cells; ++c) {
+      if (!valid) now.pending.remove(c);
+      if (!valid || !now.live.has(c)) continue;
+      now.live.remove(c);
+      now.pending.add(c);
+    }
   }
   static void remove(std::uint32_t cell, LaterReads& now) {
     now.live.remove(cell);
@@ -119,8 +145,9 @@ bool is_watched(const Image& image, std::uint32_t cell) {
          std::count(image.egress_watch->begin(), image.egress_watch->end(), cell) > 0;
 }
 
+// `read`: what egress reads of headers that are valid there.
 LiveCells::OfHeader copied_fields(const Image& image, std::uint32_t h, const CellSet& written,
-                                  const CellSet& copied) {
+                                  const CellSet& copied, const CellSet& read) {
   const HeaderPlan& plan = image.header_plans[h];
   LiveCells::OfHeader of{h, {}, {}, {}};
   const auto others = [&](CellSet fields) {
@@ -134,6 +161,7 @@ LiveCells::OfHeader copied_fields(const Image& image, std::uint32_t h, const Cel
     return of;
   }
   CellSet always(image.phv_cells), changed(image.phv_cells);
+  always.add(fields_of(image, h).common(read));
   always.add(plan.origin_cell);
   always.add(plan.dirty_cell);
   for (const FieldPlan& field : plan.write) changed.add(field.cell);
@@ -162,12 +190,21 @@ LiveCells find_native_live_cells(const Image& image) {
 
   LaterReads between(image);  // of the engine, between the parts and after them
   between.live = cells_used_between(image);
-  for (const std::uint32_t h : leaving) between.pending.add(fields_of(image, h));
   const LaterReadsOf reads(image);
-  LaterReads queued = reads.at_start(flat.egress, reads.at_start(flat.update_checksums, between));
-  queued.add(between);
+  const auto behind_queue = [&] {
+    LaterReads queued = reads.at_start(flat.egress, reads.at_start(flat.update_checksums, between));
+    queued.add(between);
+    return queued;
+  };
+  const CellSet read_of_valid = behind_queue().pending;  // by the program alone
+  for (const std::uint32_t h : leaving) between.pending.add(fields_of(image, h));
+  const LaterReads queued = behind_queue();
 
   CellSet copied = queued.live;
+  for (std::uint32_t h = 0; h < image.headers.size(); ++h) {
+    if (std::binary_search(leaving.begin(), leaving.end(), h)) continue;
+    copied.add(fields_of(image, h).common(read_of_valid));
+  }
   for (const std::uint32_t h : leaving) {
     const HeaderPlan& plan = image.header_plans[h];
     if (!plan.plain || may_add(image, h, written) || is_watched(image, plan.dirty_cell)) continue;
@@ -177,7 +214,7 @@ LiveCells find_native_live_cells(const Image& image) {
   LiveCells live;
   live.copied = runs(copied, image.shared_cells);
   for (const std::uint32_t h : leaving) {
-    live.headers.push_back(copied_fields(image, h, written, copied));
+    live.headers.push_back(copied_fields(image, h, written, copied, read_of_valid));
   }
 
   LaterReads fresh = reads.at_start(flat.ingress, queued);
