@@ -51,6 +51,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "ns3/clock.h"
@@ -196,7 +197,16 @@ class FlowSocket : public ns3::TcpSocketBase {
   // Close() would first send all that waits in the buffer.
   void reset() { SendRST(); }
 
+  // SendRST() leaves the state as it was.
+  bool is_established() const { return m_state == ESTABLISHED && m_endPoint != nullptr; }
+  bool is_over() const {
+    return m_state == CLOSED || m_state > ESTABLISHED || m_endPoint == nullptr;
+  }
+  using TcpSocketBase::ForwardUp;
+
  protected:
+  ns3::Ptr<TcpSocketBase> Fork() override { return ns3::CopyObject<FlowSocket>(this); }
+
   void ReceivedAck(ns3::Ptr<ns3::Packet> packet, const ns3::TcpHeader& header) override {
     using State = ns3::TcpSocketState;
     const bool advances = header.GetAckNumber() > m_txBuffer->HeadSequence();
@@ -295,11 +305,23 @@ class TcpFlows::Station : public HostEndpoint {
   // the meantime: the overhead_ of ns-2's TCP.
   void hold_back(std::uint16_t port, ns3::Time most) { held_[port].most = most; }
 
+  // What comes for the connection goes there straight: TcpL4Protocol would read the header once
+  // more to find it. The ends are those of the packets that it sends.
+  void connected(ns3::Ptr<FlowSocket> connection, ns3::Ipv4Address peer, std::uint16_t peer_port,
+                 std::uint16_t port) {
+    connections_[connection_key(peer.Get(), peer_port, port)] = std::move(connection);
+  }
+
   void receive(std::span<const std::byte> frame) override {
     wire::Ipv4Packet packet;
     if (wire::parse_ipv4_frame(frame, packet) != wire::FrameError::kOk ||
-        packet.protocol != ns3::TcpL4Protocol::PROT_NUMBER || packet.destination != host_.address) {
+        packet.protocol != ns3::TcpL4Protocol::PROT_NUMBER || packet.destination != host_.address ||
+        packet.payload.size() < kTcpBytes) {
       return;  // it is for an agent on the same host
+    }
+    if (wire::transport_checksum(packet.source, packet.destination, packet.protocol,
+                                 packet.payload) != 0) {
+      return;
     }
     ns3::Ipv4Header header;
     header.SetSource(ns3::Ipv4Address(packet.source));
@@ -307,10 +329,20 @@ class TcpFlows::Station : public HostEndpoint {
     header.SetProtocol(packet.protocol);
     header.SetEcn(static_cast<ns3::Ipv4Header::EcnType>(packet.ecn));
     header.SetPayloadSize(static_cast<std::uint16_t>(packet.payload.size()));
-    tcp_->Receive(
+    const auto segment =
         ns3::Create<ns3::Packet>(reinterpret_cast<const std::uint8_t*>(packet.payload.data()),
-                                 static_cast<std::uint32_t>(packet.payload.size())),
-        header, interface_);
+                                 static_cast<std::uint32_t>(packet.payload.size()));
+    const std::uint16_t peer_port = wire::get16(packet.payload, 0);
+    const auto found = connections_.find(
+        connection_key(packet.source, peer_port, wire::get16(packet.payload, kToPort)));
+    if (found != connections_.end()) {
+      const ns3::Ptr<FlowSocket> connection = found->second;
+      if (connection->is_established()) {
+        return connection->ForwardUp(segment, header, peer_port, interface_);
+      }
+      if (connection->is_over()) connections_.erase(found);
+    }
+    tcp_->Receive(segment, header, interface_);
   }
 
  private:
@@ -327,6 +359,9 @@ class TcpFlows::Station : public HostEndpoint {
     flow.ecn = static_cast<wire::Ecn>(has_tos ? tos.GetTos() & 3 : 0);
     frame_.resize(kTcpAt + packet->GetSize());
     packet->CopyData(reinterpret_cast<std::uint8_t*>(frame_.data()) + kTcpAt, packet->GetSize());
+    const std::span<std::byte> tcp = std::span(frame_).subspan(kTcpAt);
+    wire::put16(tcp, kChecksum,
+                wire::transport_checksum(flow.source, flow.destination, protocol, tcp));
     wire::write_ipv4_header(flow, next_ip_id_++, frame_);
     if (!hold()) network_.send(host_, frame_);
   }
@@ -334,7 +369,7 @@ class TcpFlows::Station : public HostEndpoint {
   // Whether frame_ leaves later.
   bool hold() {
     if (held_.empty()) return false;
-    const auto found = held_.find(wire::get16(frame_, kPortAt));
+    const auto found = held_.find(wire::get16(frame_, kTcpAt + kToPort));
     if (found == held_.end()) return false;
     Held& held = found->second;
     if (held.frames.empty()) {
@@ -351,9 +386,13 @@ class TcpFlows::Station : public HostEndpoint {
     ns3::Time most;
     std::vector<std::vector<std::byte>> frames;
   };
-  // Offsets of the TCP header and of its destination port.
+  static std::uint64_t connection_key(std::uint32_t peer, std::uint16_t peer_port,
+                                      std::uint16_t port) {
+    return std::uint64_t{peer} << 32 | std::uint32_t{peer_port} << 16 | port;
+  }
   static constexpr std::size_t kTcpAt = wire::kEthernetBytes + wire::kIpv4Bytes;
-  static constexpr std::size_t kPortAt = kTcpAt + 2;
+  static constexpr std::size_t kTcpBytes = 20;               // its header without options
+  static constexpr std::size_t kToPort = 2, kChecksum = 16;  // in the header
 
   VirtualNetwork& network_;
   const HostSpec& host_;
@@ -363,6 +402,7 @@ class TcpFlows::Station : public HostEndpoint {
   std::uint16_t next_ip_id_ = 0;
   std::vector<std::byte> frame_;
   std::map<std::uint16_t, Held> held_;  // by destination port, which identifies a flow
+  std::unordered_map<std::uint64_t, ns3::Ptr<FlowSocket>> connections_;  // by connection_key()
   ns3::Ptr<ns3::UniformRandomVariable> random_ =
       ns3::CreateObject<ns3::UniformRandomVariable>();  // 0 to 1
 };
@@ -375,6 +415,7 @@ class TcpFlows::Flow {
         sender_(spec.has_sender() ? spec.sender() : linux_sender()),
         payload_(spec.packet_size() - kTcpHeaders),
         from_(from),
+        to_(to),
         most_(spec.window_packets() > 0 ? spec.window_packets() * payload_ : kNoLimit),
         port_(static_cast<std::uint16_t>(spec.port())),
         destination_(ns3::Ipv4Address(to.host().address), port_),
@@ -454,7 +495,9 @@ class TcpFlows::Flow {
 
   // ---- the receiving end
 
-  void accept(ns3::Ptr<ns3::Socket> connection, const ns3::Address&) {
+  void accept(ns3::Ptr<ns3::Socket> connection, const ns3::Address& from) {
+    const auto peer = ns3::InetSocketAddress::ConvertFrom(from);
+    to_.connected(ns3::DynamicCast<FlowSocket>(connection), peer.GetIpv4(), peer.GetPort(), port_);
     connection->SetRecvCallback(ns3::MakeCallback(&Flow::read, this));
     const auto close = [](ns3::Ptr<ns3::Socket> socket) { socket->Close(); };
     connection->SetCloseCallbacks(close, ns3::MakeNullCallback<void, ns3::Ptr<ns3::Socket>>());
@@ -497,6 +540,10 @@ class TcpFlows::Flow {
     }
     begun_ = true;
     connection_->Connect(destination_);
+    ns3::Address name;
+    connection_->GetSockName(name);
+    from_.connected(connection_, destination_.GetIpv4(), destination_.GetPort(),
+                    ns3::InetSocketAddress::ConvertFrom(name).GetPort());
   }
 
   // Called at every acknowledgement. Little data waits behind the window, and it is soon refilled.
@@ -607,6 +654,7 @@ class TcpFlows::Flow {
   const v1::TcpSender sender_;
   const std::uint32_t payload_;  // bytes of a full packet
   Station& from_;
+  Station& to_;
   const std::uint32_t most_;  // limit of the window, bytes
   const std::uint16_t port_;  // of both ends of the first connection
   const ns3::InetSocketAddress destination_;
@@ -637,8 +685,6 @@ TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const v1::Scenario
   ns3::Config::SetDefault("ns3::TcpSocket::DelAckTimeout", ns3::TimeValue(ns3::MilliSeconds(40)));
   // Closed connections wait for four minutes otherwise, and short transfers run out of ports.
   ns3::Config::SetDefault("ns3::TcpSocketBase::MaxSegLifetime", ns3::DoubleValue(kMaxSegmentLifeS));
-  // A packet's checksum is real in our switches and in Mininet.
-  ns3::Config::SetGlobal("ChecksumEnabled", ns3::BooleanValue(true));
   std::uint16_t number = 0;
   for (const v1::TcpFlow& spec : scenario.tcp()) {
     flows_.push_back(std::make_unique<Flow>(spec, station(spec.source()),

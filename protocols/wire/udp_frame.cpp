@@ -14,14 +14,15 @@ constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
 constexpr std::uint16_t kDontFragment = 0x4000;
 constexpr std::uint16_t kMoreFragmentsOrOffset = 0x3fff;
 
-// Sum of the pseudo header (RFC 768): addresses, protocol and UDP length.
-std::uint32_t pseudo_header_sum(std::uint32_t source, std::uint32_t destination,
-                                std::size_t udp_length) {
-  return (source >> 16) + (source & 0xffff) + (destination >> 16) + (destination & 0xffff) + kUdp +
-         static_cast<std::uint32_t>(udp_length);
-}
-
 }  // namespace
+
+std::uint16_t transport_checksum(std::uint32_t source, std::uint32_t destination,
+                                 std::uint8_t protocol, std::span<const std::byte> bytes) {
+  const std::uint32_t pseudo_header = (source >> 16) + (source & 0xffff) + (destination >> 16) +
+                                      (destination & 0xffff) + protocol +
+                                      static_cast<std::uint32_t>(bytes.size());
+  return internet_checksum(bytes, pseudo_header);
+}
 
 std::uint16_t internet_checksum(std::span<const std::byte> bytes, std::uint32_t start) {
   std::uint32_t sum = fold(sum_words(bytes.data(), bytes.size()));
@@ -58,8 +59,7 @@ void write_udp_headers(const UdpFlow& flow, std::uint16_t ip_id, std::span<std::
   put16(udp, 2, flow.destination_port);
   put16(udp, 4, static_cast<std::uint16_t>(udp_length));
   put16(udp, 6, 0);
-  const std::uint16_t checksum =
-      internet_checksum(udp, pseudo_header_sum(flow.source, flow.destination, udp_length));
+  const std::uint16_t checksum = transport_checksum(flow.source, flow.destination, kUdp, udp);
   put16(udp, 6, checksum == 0 ? 0xffff : checksum);  // because zero means "no checksum" (RFC 768)
 }
 
@@ -98,8 +98,7 @@ FrameError parse_udp_frame(std::span<const std::byte> frame, UdpPacket& out) {
 
   const auto udp = out.payload;
   if (udp.size() < kUdpBytes || get16(udp, 4) != udp.size()) return FrameError::kUdpLength;
-  if (get16(udp, 6) != 0 &&
-      internet_checksum(udp, pseudo_header_sum(out.source, out.destination, udp.size())) != 0) {
+  if (get16(udp, 6) != 0 && transport_checksum(out.source, out.destination, kUdp, udp) != 0) {
     return FrameError::kUdpChecksum;
   }
   out.source_port = get16(udp, 0);

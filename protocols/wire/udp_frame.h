@@ -56,6 +56,11 @@ struct Ipv4Flow {
 // kEthernetBytes + 65535. Computes the header's checksum and sets don't-fragment.
 void write_ipv4_header(const Ipv4Flow& flow, std::uint16_t ip_id, std::span<std::byte> frame);
 
+// The checksum of UDP (RFC 768) or TCP (RFC 9293 3.1) over their bytes, of which it is a part: 0 if
+// it is right.
+std::uint16_t transport_checksum(std::uint32_t source, std::uint32_t destination,
+                                 std::uint8_t protocol, std::span<const std::byte> bytes);
+
 struct UdpFlow : Ipv4Flow {
   std::uint16_t source_port = 0;
   std::uint16_t destination_port = 0;

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "dataplane/engine/packet/lent_frame.h"
@@ -31,8 +32,8 @@ struct FrameBuffer {
   bool is_shared() const { return references > 1 || is_shown; }
 };
 
-struct Packet {
-  std::vector<Cell> phv;
+struct alignas(64) Packet {           // what is always used lies in one cache line
+  Cell* phv = nullptr;                // the packet vector, if the pool has lent one
   FrameBuffer* buffer = nullptr;      // the frame as received; after the deparser, as it leaves
   std::uint32_t cursor = 0;           // bytes of the buffer that the parser consumed
   std::uint32_t received_length = 0;  // bytes; standard_metadata.packet_length
@@ -85,12 +86,9 @@ class PacketPool {
   }
   std::size_t phv_cells() const { return phv_cells_; }
 
-  // Returns a packet. Its packet vector still holds an earlier packet's values.
+  // Returns a packet. It may still have the vector of an earlier one.
   Packet* take() {
-    if (free_ == nullptr) {
-      free_ = &packets_.emplace_back();
-      free_->phv.resize(phv_cells_);
-    }
+    if (free_ == nullptr) free_ = &packets_.emplace_back();
     Packet* packet = free_;
     free_ = packet->next;
     packet->next = nullptr;
@@ -107,6 +105,20 @@ class PacketPool {
   }
   void give(PacketList& list) {
     while (!list.empty()) give(list.pop());
+  }
+
+  // For a packet that is going to be parsed, or to become a copy. The values are those of an
+  // earlier packet. A vector is large, and thousands of packets may be on wires, where none is
+  // needed: they give theirs back, and the last one, which is in the cache, is lent first.
+  void lend_vector(Packet& packet) {
+    if (packet.phv != nullptr) return;
+    if (free_vectors_.empty()) [[unlikely]]
+      add_vector();
+    packet.phv = free_vectors_.back();
+    free_vectors_.pop_back();
+  }
+  void take_vector_back(Packet& packet) {
+    if (packet.phv != nullptr) free_vectors_.push_back(std::exchange(packet.phv, nullptr));
   }
 
   FrameBuffer* take_buffer(std::uint32_t size) {
@@ -147,6 +159,15 @@ class PacketPool {
   }
 
  private:
+  static constexpr std::size_t kLineCells = 8;
+  struct alignas(kLineCells * sizeof(Cell)) CacheLine {
+    Cell cells[kLineCells];
+  };
+  [[gnu::noinline]] void add_vector() {
+    vectors_.push_back(std::make_unique<CacheLine[]>((phv_cells_ + kLineCells - 1) / kLineCells));
+    free_vectors_.reserve(vectors_.capacity());
+    free_vectors_.push_back(vectors_.back()[0].cells);
+  }
   static constexpr std::uint32_t kGranule = 2048;
   static constexpr std::uint32_t kSlack = 8;  // bytes that the parser's loads may read beyond the
                                               // end
@@ -166,6 +187,8 @@ class PacketPool {
 
   std::size_t phv_cells_;
   std::deque<Packet> packets_;
+  std::vector<std::unique_ptr<CacheLine[]>> vectors_;
+  std::vector<Cell*> free_vectors_;
   std::deque<FrameBuffer> buffers_;
   Packet* free_ = nullptr;
   FrameBuffer* free_buffer_ = nullptr;

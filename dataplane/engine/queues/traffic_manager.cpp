@@ -357,6 +357,7 @@ void TrafficManager::pass(std::uint32_t index, Port& port, Packet* packet,
       leave(index, packet, now_ns);
       if (port.waiting.empty()) return;
     } else {
+      pool_.take_vector_back(*packet);
       port.wire.put(packet, now_ns + port.config.delay_ns);
     }
   }
@@ -398,6 +399,7 @@ void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
 
 void TrafficManager::put_on_wire(std::uint32_t index, Port& port, Packet* packet,
                                  std::int64_t sent_ns) {
+  pool_.take_vector_back(*packet);
   if (port.impaired) [[unlikely]] {
     return put_on_impaired_wire(index, packet, sent_ns);
   }
@@ -421,6 +423,7 @@ void TrafficManager::put_on_impaired_wire(std::uint32_t index, Packet* packet,
 
 void TrafficManager::delay_arrival(std::uint32_t index, Packet* packet, std::int64_t now_ns) {
   Port& port = ports_[index];
+  pool_.take_vector_back(*packet);
   const std::int64_t due_ns = now_ns + port.config.rx_delay_ns;
   if (!port.arriving.is_impaired()) {
     port.arriving.put(packet, due_ns);

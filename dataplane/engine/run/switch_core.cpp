@@ -341,7 +341,7 @@ void SwitchCore::replicate(Packet* packet, const std::vector<Replica>& replicas,
       replica->is_written = packet->is_written;
       if (packet->trace != 0) tracer.number_copy(*packet, *replica);
     }
-    set(replica->phv.data(), instance, replicas[n].instance);
+    set(replica->phv, instance, replicas[n].instance);
     enqueue(replicas[n].port, replica, bytes);
   }
   if (replicas.empty()) drop(packet, "ingress", "no replicas");
@@ -350,7 +350,7 @@ void SwitchCore::replicate(Packet* packet, const std::vector<Replica>& replicas,
 void SwitchCore::rewrite_once(Packet& packet) {
   const Image& image = program->image;
   if (!image.early_rewrite || !runs_flat(packet) || packet.buffer->is_shared()) return;
-  Cell* const phv = packet.phv.data();
+  Cell* const phv = packet.phv;
   if (phv[image.tracked_cell] == 0) return;
   const Deparser& deparser = program->pipeline.machine.deparser;
   const FrameNeeds needs = deparser.compare_with_frame(phv, packet.cursor);
@@ -369,7 +369,7 @@ void SwitchCore::write_depth(std::uint32_t port) {
 }
 
 std::uint32_t SwitchCore::label_of_frame(const Pipeline& pipeline, const Packet& packet) const {
-  const Cell* const phv = packet.phv.data();
+  const Cell* const phv = packet.phv;
   if (packet.ingress_port == options.cpu_port) return 0;
   if (program->label_valid_cell == kNone) return label_as_received(packet);
   std::size_t bytes = 0;

@@ -222,11 +222,12 @@ class SwitchCore {
 inline void SwitchCore::begin(const Pipeline& pipeline, Packet& packet, PacketState& state) const {
   packet.received_length = packet.buffer->size;
   std::construct_at(&state);  // in place: an assignment clears a copy first
-  state.phv = packet.phv.data();
+  program->pool.lend_vector(packet);
+  state.phv = packet.phv;
   state.set_frame(packet.buffer->frame());
   state.received_length = packet.received_length;
   if (!runs_flat(packet)) {
-    std::fill(packet.phv.begin(), packet.phv.end(), 0);
+    std::fill_n(packet.phv, program->pool.phv_cells(), 0);
   } else if (pipeline.native) {
     pipeline.native->code().clear(state.phv);
   } else {
@@ -319,15 +320,16 @@ inline Packet* SwitchCore::copy(const Packet& packet) {
 }
 
 inline void SwitchCore::copy_phv(const Packet& from, Packet& to) const {
+  program->pool.lend_vector(to);
   if (!runs_flat(from)) {
-    std::copy_n(from.phv.begin(), program->image.shared_cells, to.phv.begin());
+    std::copy_n(from.phv, program->image.shared_cells, to.phv);
     return;
   }
   if (program->pipeline.native) {
-    return program->pipeline.native->code().copy(from.phv.data(), to.phv.data());
+    return program->pipeline.native->code().copy(from.phv, to.phv);
   }
   for (const CellRun& run : program->image.copied_runs) {
-    std::copy_n(from.phv.data() + run.first, run.count, to.phv.data() + run.first);
+    std::copy_n(from.phv + run.first, run.count, to.phv + run.first);
   }
 }
 
@@ -341,7 +343,7 @@ inline std::uint32_t SwitchCore::label_as_received(const Packet& packet) const {
 }
 
 inline std::uint32_t SwitchCore::label_of(const Packet& packet) const {
-  const Cell* const phv = packet.phv.data();
+  const Cell* const phv = packet.phv;
   if (packet.ingress_port == options.cpu_port) return 0;
   if (program->label_valid_cell == kNone) return label_as_received(packet);
   if (phv[program->label_valid_cell] == 0) return 0;
@@ -349,7 +351,7 @@ inline std::uint32_t SwitchCore::label_of(const Packet& packet) const {
 }
 
 inline std::uint32_t SwitchCore::bytes_to_queue(const Packet& packet) const {
-  std::size_t bytes = program->pipeline.machine.deparser.header_bytes(packet.phv.data()) +
+  std::size_t bytes = program->pipeline.machine.deparser.header_bytes(packet.phv) +
                       packet.buffer->size - packet.cursor;
   if (packet.truncate != 0) bytes = std::min<std::size_t>(bytes, packet.truncate);
   return static_cast<std::uint32_t>(bytes);

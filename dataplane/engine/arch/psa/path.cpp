@@ -133,7 +133,8 @@ void PsaPath::replicate(Packet* packet, const std::vector<Replica>& replicas, Pa
 
 void PsaPath::send(Packet* packet, std::uint32_t port, std::uint32_t instance, PathKind kind,
                    std::uint32_t service) {
-  Cell* const phv = packet->phv.data();
+  program_.pool.lend_vector(*packet);
+  Cell* const phv = packet->phv;
   set(phv, m_.egress_parser.packet_path, kind);
   set(phv, m_.egress.instance, instance);
   set(phv, m_.egress.class_of_service, service);
@@ -159,7 +160,7 @@ bool PsaPath::egress(std::uint32_t port, Packet& packet, std::uint32_t waiting,
 }
 
 bool PsaPath::run_egress(std::uint32_t port, Packet& packet, std::int64_t now_ns) {
-  const Cell* const before = packet.phv.data();
+  const Cell* const before = packet.phv;
   const std::uint32_t kind = get(before, m_.egress_parser.packet_path);
   const std::uint32_t instance = get(before, m_.egress.instance);
   const std::uint32_t service = get(before, m_.egress.class_of_service);

@@ -38,7 +38,7 @@ void V1modelPath::ingress(Packet* packet) { run_ingress(packet, kNormal, 0); }
 void V1modelPath::again(Packet* packet) {
   // recirculate() left the fields to keep in the packet vector, and the number of their list in the
   // cursor.
-  keep_fields(packet->cursor, packet->phv.data());
+  keep_fields(packet->cursor, packet->phv);
   run_ingress(packet, kRecirculated, packet->cursor);
 }
 
@@ -104,12 +104,12 @@ void V1modelPath::clone(const Packet& original, const PacketState& state, Instan
     begin(*copy, fresh, kIngressClone);
     core_.parse_copy(pipeline_, *copy, fresh);
   }
-  std::fill(copy->phv.begin(), copy->phv.begin() + program_.image.metadata_end, 0);
+  std::fill_n(copy->phv, program_.image.metadata_end, 0);
   for (const Field& f : program_.image.field_lists[state.clone_fields].fields) {
-    std::copy_n(state.phv + f.cell, cells_for(f.width), copy->phv.data() + f.cell);
+    std::copy_n(state.phv + f.cell, cells_for(f.width), copy->phv + f.cell);
   }
-  set(copy->phv.data(), m_.instance_type, type);
-  copy->priority = priority_of(copy->phv.data());
+  set(copy->phv, m_.instance_type, type);
+  copy->priority = priority_of(copy->phv);
   copy->truncate = found->second.packet_length;
   core_.replicate(copy, found->second.replicas, m_.egress_rid);
 }
@@ -117,7 +117,7 @@ void V1modelPath::clone(const Packet& original, const PacketState& state, Instan
 bool V1modelPath::egress(std::uint32_t port, Packet& packet, std::uint32_t waiting,
                          std::int64_t now_ns) {
   PacketState state;
-  state.phv = packet.phv.data();
+  state.phv = packet.phv;
   state.set_frame(packet.buffer->frame());
   state.cursor = packet.cursor;
   state.received_length = packet.received_length;
