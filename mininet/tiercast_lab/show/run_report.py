@@ -14,7 +14,7 @@ from tiercast_lab.measures import spec_of
 from tiercast_lab.results.links import OTHERS, link_counts, numbers_of
 from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.run.captures import ways
-from tiercast_lab.show import pages, traced_report
+from tiercast_lab.show import pages
 from tiercast_lab.show.panel_data import panel_data
 from tiercast_lab.show.run_panels import all_panels
 from tiercast_lab.show.topology_drawing import topology_svg
@@ -61,7 +61,11 @@ def write_report(run: StoredRun) -> Path:
 def _traced(run: StoredRun) -> dict[str, Any]:
     """What the report says of traced links; nothing of a run without any."""
     laws = traced_laws(run)
-    image = traced_report.picture(run) if laws else b""
+    if not laws:
+        return {"traced": []}
+    from tiercast_lab.show import traced_report  # with matplotlib, which takes half a second
+
+    image = traced_report.picture(run)
     return {
         "traced": traced_report.rows(laws),
         "traced_fates": traced_report.FATES,
