@@ -55,7 +55,6 @@ v1::Scenario parse_scenario(const std::string& json) {
   }
   for (const v1::TcpFlow& flow : result.tcp()) {
     check(flow);
-    if (!flow.has_sender()) continue;
     const v1::TcpSender& sender = flow.sender();
     require(sender.initial_window_packets() > 0, flow.name() + ": initial_window_packets",
             "1 or more");

@@ -69,18 +69,6 @@ constexpr std::uint32_t kUnsent = 32 << 10;          // bytes waiting behind the
 constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::max();  // of a window
 constexpr double kMaxSegmentLifeS = 1;
 
-// As in Linux, but for the smallest time-out, which is RFC 6298's second: with a bound of 200 ms,
-// as long as ns-3 delays acknowledgements, a window of one packet never grew again. The stack
-// `linux` has Linux's timers.
-v1::TcpSender linux_sender() {
-  v1::TcpSender result;
-  result.set_initial_window_packets(10);  // RFC 6928
-  result.set_rate_reduction(true);
-  result.set_limited_transmit(true);
-  result.set_min_timeout_ns(1'000'000'000);
-  return result;
-}
-
 // Stops the window's growth at `most` bytes, as ns-2's window_ does, so that a cut halves what was
 // really used. A small receive buffer would not do: ns-3's window keeps growing behind it.
 template <typename Control>
@@ -412,7 +400,7 @@ class TcpFlows::Flow {
  public:
   Flow(const v1::TcpFlow& spec, Station& from, Station& to, Rng rng)
       : spec_(spec),
-        sender_(spec.has_sender() ? spec.sender() : linux_sender()),
+        sender_(spec.sender()),
         payload_(spec.packet_size() - kTcpHeaders),
         from_(from),
         to_(to),
@@ -651,7 +639,7 @@ class TcpFlows::Flow {
   static constexpr std::uint64_t kWithoutEnd = ~std::uint64_t{0};
 
   const v1::TcpFlow& spec_;
-  const v1::TcpSender sender_;
+  const v1::TcpSender& sender_;
   const std::uint32_t payload_;  // bytes of a full packet
   Station& from_;
   Station& to_;

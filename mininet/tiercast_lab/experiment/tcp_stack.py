@@ -26,7 +26,7 @@ SCALABLE = "dctcp"  # the one whose rate is inverse to the share of marks (RFC 9
 
 
 class TcpSender(NamedTuple):
-    """What a sender does otherwise than Linux's."""
+    """How a sender works. In Mininet it is the kernel's, and has the initial window alone."""
 
     initial_window: int  # packets
     rate_reduction: bool  # RFC 6937; False: a loss halves the window at once
@@ -43,33 +43,35 @@ class TcpStack(NamedTuple):
     sack: bool
     delayed_acks: bool
     window: int | None  # packets; None: no limit
-    sender: (
-        TcpSender | None
-    )  # None: a kernel's; in virtual time with RFC 6298's least time-out, 1 s
+    sender: TcpSender
     ack_delay: int | None = None  # ns, of delayed acknowledgements; None: a kernel's, and ns-3's
 
 
-STACKS: dict[str, TcpStack] = {
-    "kernel": TcpStack(sack=True, delayed_acks=True, window=None, sender=None),
-    # The same, with Linux's timers in virtual time, too: tcp_set_rto(), TCP_RTO_MIN,
-    # TCP_DELACK_MIN.
-    "linux": TcpStack(
-        sack=True,
-        delayed_acks=True,
-        window=None,
-        sender=TcpSender(
-            initial_window=10,  # RFC 6928
-            rate_reduction=True,
-            reno_recovery=False,
-            restart_timer=False,
-            limited_transmit=True,
-            whole_packets=False,
-            clock_tick=0,
-            min_timeout=200_000_000,
-            min_above_rtt=True,
-        ),
-        ack_delay=40_000_000,
+LINUX = TcpStack(
+    sack=True,
+    delayed_acks=True,
+    window=None,
+    sender=TcpSender(
+        initial_window=10,  # RFC 6928
+        rate_reduction=True,
+        reno_recovery=False,
+        restart_timer=False,
+        limited_transmit=True,
+        whole_packets=False,
+        clock_tick=0,
+        min_timeout=200_000_000,  # tcp_set_rto(), TCP_RTO_MIN
+        min_above_rtt=True,
     ),
+    ack_delay=40_000_000,  # TCP_DELACK_MIN
+)
+STACKS: dict[str, TcpStack] = {
+    # In virtual time the least time-out is RFC 6298's: with a bound of 200 ms, as long as ns-3
+    # delays acknowledgements, a window of one packet never grew again.
+    "kernel": LINUX._replace(
+        sender=LINUX.sender._replace(min_timeout=1_000_000_000, min_above_rtt=False),
+        ack_delay=None,
+    ),
+    "linux": LINUX,
     # ns-2's Agent/TCP/Reno and Agent/TCPSink of 1997 to 2000 (tcl/lib/ns-default.tcl, tcp.cc,
     # tcp-reno.cc). Later defaults are others: an initial window of 2, limited transmit and a least
     # time-out of 1 s (2001), 0.2 s and ticks of 10 ms (2004), halves of packets (2006).

@@ -111,8 +111,7 @@ def tune(loaded: LoadedExperiment, network: Network) -> None:
             continue
         source, destination = (f"t{node}" for node in entry.ends)
         wanted = ["features ecn"] if entry.ecn else []
-        if (sender := entry.tcp.sender) is not None:
-            wanted.append(f"initcwnd {sender.initial_window}")
+        wanted.append(f"initcwnd {entry.tcp.sender.initial_window}")
         network.tune_tcp(source, destination, wanted, entry.tcp.sack)
         acks = [] if entry.tcp.delayed_acks else ["quickack 1"]
         network.tune_tcp(destination, source, acks, sack=True)

@@ -174,9 +174,7 @@ def _tcp_flow(experiment: Experiment, name: str, flow: Flow) -> simulation_pb2.T
     )
 
 
-def _tcp_sender(sender: TcpSender | None) -> simulation_pb2.TcpSender | None:
-    if sender is None:
-        return None
+def _tcp_sender(sender: TcpSender) -> simulation_pb2.TcpSender:
     return simulation_pb2.TcpSender(
         initial_window_packets=sender.initial_window,
         rate_reduction=sender.rate_reduction,
