@@ -85,6 +85,7 @@ class PacketPool {
     }
   }
   std::size_t phv_cells() const { return phv_cells_; }
+  std::size_t vectors() const { return vectors_.size(); }  // all, lent or not
 
   // Returns a packet. It may still have the vector of an earlier one.
   Packet* take() {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 
+#include "dataplane/engine/packet/packet_pool.h"
 #include "dataplane/engine/packet/value.h"
 
 #include "tests/dataplane/engine/testing.h"
@@ -67,6 +68,26 @@ TEST_F(Link, ServiceTimeThenDelay) {
   EXPECT_TRUE(sent().empty());
   bench.sw.advance(1000 + 4'000'000);
   EXPECT_THAT(dues(), ElementsAre(1000 + 4'000'000));
+}
+
+// Only packets that egress has yet to see need one.
+TEST(PacketVectors, PacketsOnWiresHaveNone) {
+  Switch::Options options;
+  options.pool = make_packet_pool(*load_program("probe"));
+  Bench bench("probe", options);
+  EXPECT_OK(bench.sw.set_port(1, {.rx_delay_ns = kSecond}));
+  EXPECT_OK(bench.sw.set_port(kOut, {.delay_ns = kSecond}));
+  for (int i = 0; i < 100; ++i) bench.receive(1, probe(100));
+  EXPECT_EQ(options.pool->vectors(), 0u);  // all are on their way in
+  bench.finish();
+  EXPECT_EQ(bench.out.sent.size(), 100u);
+  EXPECT_EQ(options.pool->vectors(), 1u);
+  EXPECT_OK(bench.sw.set_port(1, {}));
+  EXPECT_OK(bench.sw.set_port(kOut, {.rate_bps = 1e6, .delay_ns = kSecond}));
+  for (int i = 0; i < 100; ++i) bench.receive(1, probe(100));
+  bench.finish();
+  EXPECT_EQ(bench.out.sent.size(), 200u);
+  EXPECT_EQ(options.pool->vectors(), 100u);  // one is served, and 99 wait for egress
 }
 
 TEST_F(Link, OverheadCounts) {
