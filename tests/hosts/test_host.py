@@ -285,9 +285,9 @@ def test_a_kernel_that_has_the_senders_address_refuses_no_feedback(link: Link) -
 
     assert refused(5502)  # as a kernel does
     assert not refused(5501)
-    for program in (host, sender):
-        program.terminate()
+    host.terminate()  # first: who sends to a port that is gone is refused
     assert host.wait().of("socket")[-1]["send_errors"] == 0
+    sender.terminate()
     ended = sender.wait()
     assert ended.status == 0, ended.stderr
     assert ended.of("feedback")[-1]["malformed"] == 1  # the probe's

@@ -200,8 +200,11 @@ def test_a_tcp_flow_has_a_stack_of_which_a_part_may_be_another(load) -> None:
     kernel, ns2 = flow(""), flow(", stack: ns2")
     assert (kernel.sack, kernel.delayed_acks, kernel.window_packets) == (True, True, 0)
     assert (ns2.sack, ns2.delayed_acks, ns2.window_packets) == (False, False, 20)
-    assert (kernel.HasField("sender"), ns2.sender.initial_window_packets) == (False, 1)
-    assert ns2.sender.clock_tick_ns == 100_000_000
+    assert (kernel.sender.initial_window_packets, kernel.sender.clock_tick_ns) == (10, 0)
+    assert (ns2.sender.initial_window_packets, ns2.sender.clock_tick_ns) == (1, 100_000_000)
+    linux = flow(", stack: linux").sender
+    least = [(one.min_timeout_ns, one.min_above_rtt) for one in (kernel.sender, linux)]
+    assert least == [(1_000_000_000, False), (200_000_000, True)]
     other = flow(", stack: ns2, sack: true, window: 1000p")
     assert (other.sack, other.window_packets, other.sender) == (True, 1000, ns2.sender)
     linux = flow(", stack: linux")
