@@ -21,6 +21,9 @@ class CellSet {
   void add(const CellSet& other) {
     for (std::size_t w = 0; w < words_.size(); ++w) words_[w] |= other.words_[w];
   }
+  void remove(const CellSet& other) {
+    for (std::size_t w = 0; w < words_.size(); ++w) words_[w] &= ~other.words_[w];
+  }
   CellSet common(const CellSet& other) const {
     CellSet found(*this);
     for (std::size_t w = 0; w < words_.size(); ++w) found.words_[w] &= other.words_[w];

@@ -104,12 +104,12 @@ class LaterReadsOf {
   void learn(std::uint32_t cell, bool valid, LaterReads& now) const {
     const std::uint32_t h = header_of_[cell];
     if (h == kNone || cell != image_.headers[h].valid_cell) return;
-    const Header& header = image_.headers[h];
-    for (std::uint32_t c = header.valid_cell + 1; c < header.valid_cell + header.cells; ++c) {
-      if (!valid) now.pending.remove(c);
-      if (!valid || !now.live.has(c)) continue;
-      now.live.remove(c);
-      now.pending.add(c);
+    const CellSet fields = fields_of(image_, h);
+    if (valid) {
+      now.pending.add(now.live.common(fields));
+      now.live.remove(fields);
+    } else {
+      now.pending.remove(fields);
     }
   }
   static void remove(std::uint32_t cell, LaterReads& now) {
@@ -121,12 +121,9 @@ class LaterReadsOf {
   void settle(std::uint32_t cell, bool complete_or_gone, LaterReads& now) const {
     const std::uint32_t h = header_of_[cell];
     if (h == kNone) return;
-    const Header& header = image_.headers[h];
-    for (std::uint32_t c = header.valid_cell + 1; c < header.valid_cell + header.cells; ++c) {
-      if (!now.pending.has(c)) continue;
-      now.pending.remove(c);
-      if (!complete_or_gone) now.live.add(c);
-    }
+    const CellSet fields = fields_of(image_, h);
+    if (!complete_or_gone) now.live.add(now.pending.common(fields));
+    now.pending.remove(fields);
   }
 
   const Image& image_;

@@ -166,7 +166,7 @@ class PacketPool {
   };
   [[gnu::noinline]] void add_vector() {
     vectors_.push_back(std::make_unique<CacheLine[]>((phv_cells_ + kLineCells - 1) / kLineCells));
-    free_vectors_.reserve(vectors_.capacity());
+    free_vectors_.reserve(vectors_.capacity());  // so that none allocates when it comes back
     free_vectors_.push_back(vectors_.back()[0].cells);
   }
   static constexpr std::uint32_t kGranule = 2048;
