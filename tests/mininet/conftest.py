@@ -126,7 +126,7 @@ def stored(load: Load, tmp_path: Path) -> storage.StoredRun:
         load_figures = {"cpu_percent": 80.0, "cpu_wait_ms": 0.05, "pressure_percent": 90.0}
         recorder.add("machine", float(second), "lab", load_figures)
         add_health(recorder, float(second))
-    menu = {"active": 1.0, "limit_1": 5e5, "min": 125e3, "max": 750e3}
+    menu = {"active": 1.0, "limit_1_Bps": 5e5, "min_Bps": 125e3, "max_Bps": 750e3}
     recorder.add("sim.menu", 10.0, "h0", menu)
     recorder.add("pacer.final", 20.0, "h0", {**LATE, "dropped": 0.0})
     return store(loaded, recorder)

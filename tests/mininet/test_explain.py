@@ -58,7 +58,7 @@ def sim(load, tmp_path) -> storage.StoredRun:
         recorder.add(
             "sim.group", time_s, "h0", {**fields, "congested": congested, "rate_Bps": rate}
         )
-    recorder.add("sim.menu", 5.0, "h0", {"active": 0.0, "min": 1e5, "max": 3e5})
+    recorder.add("sim.menu", 5.0, "h0", {"active": 0.0, "min_Bps": 1e5, "max_Bps": 3e5})
     recorder.add("sim.round", 4.0, "h0", {"reports": 3, "missing": 1, "rtt_max_us": 81_000})
     answer = {"top": 0, "congested": 1, "packets": 12, "marked": 7, "lost": 0}
     recorder.add("sim.notification", 3.9, "h3", answer)

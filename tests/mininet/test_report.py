@@ -55,7 +55,7 @@ def test_panels_hold_the_stored_figures(stored) -> None:
     assert panels["c-subscriptions"].series[1].y[-1] == 3
     labels = [series.label for series in panels["d-received-rates"].series]
     assert labels == ["h3 (1Mbit/s)", "h4 (6Mbit/s)"]
-    assert panels["b-menu"].series[2].y[-1] == pytest.approx(4.0)  # limit_1: 5e5 B/s
+    assert panels["b-menu"].series[2].y[-1] == pytest.approx(4.0)  # limit_1_Bps: 5e5
 
 
 def test_a_scheme_with_one_rate_has_panels_of_its_own(beside_tcp) -> None:

@@ -545,5 +545,5 @@ def test_columns_of_the_lab_are_described(beside_tcp: StoredRun, stored: StoredR
                 assert not meaning.startswith("docs/"), f"{table}: {column}"
             assert unit or column in (
                 *("agent", "link", "port", "session", "layer", "rank", "rank_top", "top"),
-                *("active", "limit_1", "min", "max", "limiting", "loss", "complete"),
+                *("active", "limiting", "loss", "complete"),
             ), f"{table}: {column}"

@@ -53,11 +53,11 @@ void Receiver::congestion(Time now, std::uint32_t seq, Sink& sink) {
   const bool sent = is_cr() || slower || asked();  // ERMCC 3.1.2
   if (sent) send(wire::ErmccFeedback::Kind::kCongestion, seq, omega, sink);
   const TraceField fields[] = {{"seq", static_cast<double>(seq)},
-                               {"omega", omega},
-                               {"mu", mu()},
-                               {"sigma", sigma()},
-                               {"mu_hat", static_cast<double>(latest_.mu_hat)},
-                               {"sigma_hat", static_cast<double>(latest_.sigma_hat)},
+                               {"omega_Bps", omega},
+                               {"mu_Bps", mu()},
+                               {"sigma_Bps", sigma()},
+                               {"mu_hat_Bps", static_cast<double>(latest_.mu_hat)},
+                               {"sigma_hat_Bps", static_cast<double>(latest_.sigma_hat)},
                                {"cr", is_cr() ? 1.0 : 0.0},
                                {"sent", sent ? 1.0 : 0.0}};
   sink.trace("ermcc.trac", fields);

@@ -114,8 +114,8 @@ void Sender::timer(Time now, Sink& sink) {
     }
     const TraceField fields[] = {{"rate_Bps", rate_.bytes_per_second()},
                                  {"rtt_us", rtt().seconds() * 1e6},
-                                 {"mu", mu_hat()},
-                                 {"sigma", sigma_hat()},
+                                 {"mu_Bps", mu_hat()},
+                                 {"sigma_Bps", sigma_hat()},
                                  {"full", full_ ? 1.0 : 0.0}};
     sink.trace("ermcc.increase", fields);
   }
@@ -229,9 +229,9 @@ void Sender::cut(Time now, const wire::ErmccFeedback& feedback, Sink& sink) {
   last_cut_ = now;
   set_rate(std::min(rate_, Rate::bytes_per_second(settings_.beta * feedback.omega)), sink);
   const TraceField fields[] = {{"cr", static_cast<double>(cr_)},
-                               {"omega", static_cast<double>(feedback.omega)},
-                               {"mu", mu_hat()},
-                               {"sigma", sigma_hat()},
+                               {"omega_Bps", static_cast<double>(feedback.omega)},
+                               {"mu_Bps", mu_hat()},
+                               {"sigma_Bps", sigma_hat()},
                                {"rate_Bps", rate_.bytes_per_second()},
                                {"rtt_us", rtt().seconds() * 1e6}};
   sink.trace("ermcc.cut", fields);
@@ -241,11 +241,11 @@ void Sender::trace_cr(Reason reason, Sink& sink) const {
   const TraceField fields[] = {{"cr", static_cast<double>(cr_)},
                                {"valid", cr_valid_ ? 1.0 : 0.0},
                                {"reason", static_cast<double>(reason)},
-                               {"mu", mu_hat()},
-                               {"sigma", sigma_hat()},
+                               {"mu_Bps", mu_hat()},
+                               {"sigma_Bps", sigma_hat()},
                                {"rtt_us", rtt().seconds() * 1e6},
                                {"max_rtt_us", max_rtt().seconds() * 1e6},
-                               {"t_max", t_max().seconds()}};
+                               {"t_max_s", t_max().seconds()}};
   sink.trace("ermcc.cr", fields);
 }
 

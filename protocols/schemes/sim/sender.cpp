@@ -264,13 +264,13 @@ void Sender::adapt_menu_if_due(Time now, Sink& sink) {
   const Rate min = Rate::bytes_per_second(min_cum_rate_);
   const Rate max = Rate::bytes_per_second(max_cum_rate_);
   menu_ = adapt_menu(config_.layers, top_seen_congested_, min, max, settings_.menu_threshold);
-  static constexpr std::string_view kLimitNames[] = {"",        "limit_1", "limit_2", "limit_3",
-                                                     "limit_4", "limit_5", "limit_6"};
+  static constexpr std::string_view kLimitNames[] = {
+      "", "limit_1_Bps", "limit_2_Bps", "limit_3_Bps", "limit_4_Bps", "limit_5_Bps", "limit_6_Bps"};
   std::array<TraceField, 3 + std::size(kLimitNames)> fields;
   std::size_t n = 0;
   fields[n++] = {"active", menu_.active ? 1.0 : 0.0};
-  fields[n++] = {"min", min.bytes_per_second()};
-  fields[n++] = {"max", max.bytes_per_second()};
+  fields[n++] = {"min_Bps", min.bytes_per_second()};
+  fields[n++] = {"max_Bps", max.bytes_per_second()};
   for (unsigned k = 1; k + 2 <= config_.layers; ++k) {
     fields[n++] = {kLimitNames[k], menu_.limit[k].bytes_per_second()};
   }

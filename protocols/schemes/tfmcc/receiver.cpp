@@ -194,12 +194,12 @@ void Receiver::report(Time now, bool leave, Sink& sink) {
   feedback.echo_time_us = latest_.tx_time_us + feedback.time_us - wire::clock_us(latest_at_);
   std::array<std::byte, wire::TfmccFeedback::kBytes> message;
   sink.send(Destination::sender(), {message.data(), wire::write(feedback, message)});
-  const TraceField fields[] = {{"x_r", desired_rate().bytes_per_second()},
+  const TraceField fields[] = {{"x_r_Bps", desired_rate().bytes_per_second()},
                                {"p", history_.loss_event_rate()},
                                {"events", static_cast<double>(history_.events())},
                                {"rtt_us", rtt().seconds() * 1e6},
                                {"have_rtt", have_rtt_ ? 1.0 : 0.0},
-                               {"x_recv", received().bytes_per_second()},
+                               {"x_recv_Bps", received().bytes_per_second()},
                                {"clr", is_clr_ ? 1.0 : 0.0},
                                {"round", static_cast<double>(latest_.fb_round)}};
   sink.trace("tfmcc.report", fields);

@@ -251,8 +251,8 @@ void Sender::end_round(Time now, Sink& sink) {
   const TraceField fields[] = {{"round", static_cast<double>(fb_round_)},
                                {"length_s", (now - round_began_).seconds()},
                                {"reports", static_cast<double>(reports_)},
-                               {"x", rate_.bytes_per_second()},
-                               {"r_max", max_rtt_.seconds()}};
+                               {"x_Bps", rate_.bytes_per_second()},
+                               {"r_max_s", max_rtt_.seconds()}};
   sink.trace("tfmcc.round", fields);
   begin_round(now);
 }
@@ -312,9 +312,9 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
 
 void Sender::trace_rate(Sink& sink) const {
   const TraceField fields[] = {
-      {"x", rate_.bytes_per_second()},    {"x_r", clr_rate_.bytes_per_second()},
-      {"clr", static_cast<double>(clr_)}, {"rtt_us", clr_rtt_.seconds() * 1e6},
-      {"r_max", max_rtt_.seconds()},      {"slow_start", slow_start_ ? 1.0 : 0.0}};
+      {"x_Bps", rate_.bytes_per_second()}, {"x_r_Bps", clr_rate_.bytes_per_second()},
+      {"clr", static_cast<double>(clr_)},  {"rtt_us", clr_rtt_.seconds() * 1e6},
+      {"r_max_s", max_rtt_.seconds()},     {"slow_start", slow_start_ ? 1.0 : 0.0}};
   sink.trace("tfmcc.rate", fields);
 }
 
@@ -322,8 +322,8 @@ void Sender::trace_clr(Reason reason, Sink& sink) const {
   const bool valid = reason == Reason::kNoClr || reason == Reason::kSlower;
   const TraceField fields[] = {
       {"clr", static_cast<double>(clr_)},      {"valid", valid ? 1.0 : 0.0},
-      {"reason", static_cast<double>(reason)}, {"x_r", clr_rate_.bytes_per_second()},
-      {"x", rate_.bytes_per_second()},         {"rtt_us", clr_rtt_.seconds() * 1e6}};
+      {"reason", static_cast<double>(reason)}, {"x_r_Bps", clr_rate_.bytes_per_second()},
+      {"x_Bps", rate_.bytes_per_second()},     {"rtt_us", clr_rtt_.seconds() * 1e6}};
   sink.trace("tfmcc.clr", fields);
 }
 

@@ -44,6 +44,9 @@ Numbers are means over seeds, ± half of the 95 % confidence interval.
   decide on which side of it the number is.
 - *as first set up*: a set-up, parameter or measure was changed after its result was seen; what it
   was before is run with it, or stands as it was recorded at the commit named, with the reason.
+- *not required*: reported, and decides nothing. The acceptance tests ([PROTOCOLS](PROTOCOLS.md),
+  section 13) have it in class B or not at all: it hangs on what the paper leaves open, or explains
+  a number that is required.
 
 **Figures and tables: {tally}.** Not met:
 

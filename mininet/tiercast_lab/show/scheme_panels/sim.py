@@ -81,11 +81,11 @@ def menu(run: StoredRun) -> Panel:
     always = np.ones(len(frame), dtype=bool)
     active = frame["active"].to_numpy() > 0
     series = [
-        line("max", "fastest receiver", "#555555", always, True),
-        line("min", "slowest receiver", "#999999", always, True),
+        line("max_Bps", "fastest receiver", "#555555", always, True),
+        line("min_Bps", "slowest receiver", "#999999", always, True),
     ]
     for column in sorted(c for c in frame.columns if c.startswith("limit_")):
-        rank = int(column.removeprefix("limit_"))
+        rank = int(column.removeprefix("limit_").removesuffix("_Bps"))
         series.append(line(column, layers_text(rank + 1), COLOURS[rank], active, False))
     note = "" if active.any() else "the menu was never active"
     return Panel("b-menu", title, unit, series, note=note)

@@ -336,7 +336,8 @@ TEST(ErmccSession, AWorseningReceiverIsCrWithinTwoRoundTrips) {
     star.tree().set_rate(3, Rate::kbit_per_second(300));
     Time slower = Time::never();
     star.on_trac = [&](Time now, Tree::Node node, std::map<std::string_view, double>& values) {
-      if (node == 3 && slower.is_never() && values["mu"] < values["mu_hat"] - values["sigma_hat"])
+      if (node == 3 && slower.is_never() &&
+          values["mu_Bps"] < values["mu_hat_Bps"] - values["sigma_hat_Bps"])
         slower = now;
     };
     star.run_until(120);

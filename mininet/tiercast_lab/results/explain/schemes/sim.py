@@ -69,11 +69,13 @@ def _change(now: Row, before: Row | None) -> str:
 
 
 def _menu(menu: Row, layers: int) -> str:
-    reach = f"receivers reach {8 * menu['min'] / 1e6:.2f} to {8 * menu['max'] / 1e6:.2f} Mbit/s"
+    reach = (
+        f"receivers reach {8 * menu['min_Bps'] / 1e6:.2f} to {8 * menu['max_Bps'] / 1e6:.2f} Mbit/s"
+    )
     if not menu["active"]:
         return f"the menu was inactive at {menu['time_s']:.1f} s, its last time ({reach})"
     limits = ", ".join(
-        f"{8 * menu[f'limit_{rank}'] / 1e6:.2f} for {rank + 1} layers"
+        f"{8 * menu[f'limit_{rank}_Bps'] / 1e6:.2f} for {rank + 1} layers"
         for rank in range(1, layers - 1)
         if menu.get(f"limit_{rank}") is not None
     )

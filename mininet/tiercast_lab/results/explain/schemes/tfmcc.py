@@ -6,28 +6,28 @@ explanation = Sentences(
     Clause(
         "tfmcc.rate",
         "sender",
-        "the rate is {x:rate}, as {clr:node}, the current limiting receiver (CLR), asks for "
-        "{x_r:rate}; its round trip is {rtt_us:ms}, the longest {r_max:.2f} s",
+        "the rate is {x_Bps:rate}, as {clr:node}, the current limiting receiver (CLR), asks for "
+        "{x_r_Bps:rate}; its round trip is {rtt_us:ms}, the longest {r_max_s:.2f} s",
         when="!slow_start",
     ),
     Clause(
         "tfmcc.rate",
         "sender",
-        "the rate is {x:rate}, in slow start; {clr:node} asks for {x_r:rate}, longest round trip "
-        "{r_max:.2f} s",
+        "the rate is {x_Bps:rate}, in slow start; {clr:node} asks for {x_r_Bps:rate}, longest round "
+        "trip {r_max_s:.2f} s",
         when="slow_start",
     ),
     Clause(
         "tfmcc.clr",
         "sender",
-        "{clr:node} became the CLR with {x_r:rate}, when the rate was {x:rate}",
+        "{clr:node} became the CLR with {x_r_Bps:rate}, when the rate was {x_Bps:rate}",
         when="valid",
     ),
     Clause("tfmcc.clr", "sender", "there is no current limiting receiver (CLR)", when="!valid"),
     Clause(
         "tfmcc.report",
         "receiver",
-        "it last reported TCP's rate as {x_r:rate}, at a loss event rate of {p:%} and a round trip "
-        "of {rtt_us:ms}; it got {x_recv:rate}",
+        "it last reported TCP's rate as {x_r_Bps:rate}, at a loss event rate of {p:%} and a round "
+        "trip of {rtt_us:ms}; it got {x_recv_Bps:rate}",
     ),
 )
