@@ -13,8 +13,8 @@ explanation = Sentences(
     Clause(
         "tfmcc.rate",
         "sender",
-        "the rate is {x_Bps:rate}, in slow start; {clr:node} asks for {x_r_Bps:rate}, longest round "
-        "trip {r_max_s:.2f} s",
+        "the rate is {x_Bps:rate}, in slow start; {clr:node} asks for {x_r_Bps:rate}, longest "
+        "round trip {r_max_s:.2f} s",
         when="slow_start",
     ),
     Clause(
