@@ -30,7 +30,8 @@ constexpr std::size_t kMaxSocketPath = 107;         // sockaddr_un
 constexpr const char* kPortForm =
     "NUMBER=INTERFACE|xdp:INTERFACE|link:SWITCH.PORT[,rate=6Mbit/s][,queue=50p|30000B|50p/"
     "30000B][,delay=5ms][,overhead=-14B]"
-    "[,rx-delay=5ms][,scheduling=fifo|fair|priority:0.1][,red=min_th:5/max_th:15/max_p:0.1/...]";
+    "[,rx-delay=5ms][,scheduling=fifo|fair|layered|priority:0.1][,red=min_th:5/max_th:15/max_p:0.1/"
+    "...]";
 
 const char* const kExamples = R"(Examples:
   A switch of two ports, the second a 6 Mbit/s link of 5 ms with a queue of 50 packets, that
@@ -132,12 +133,14 @@ engine::RedConfig parse_red(std::string_view text) {
 
 void parse_scheduling(std::string_view value, engine::PortConfig& link) {
   constexpr std::string_view kPriority = "priority";
-  link.fair_queueing = value == "fair";
+  link.layered = value == "layered";
+  link.fair_queueing = link.layered || value == "fair";
   link.priority.reset();
-  if (value == "fifo" || value == "fair") return;
+  if (value == "fifo" || link.fair_queueing) return;
   if (!value.starts_with(kPriority)) {
     throw OptionError(fmt::format(
-        "'{}' is not a scheduling discipline; valid: fifo, fair, priority, priority:SHARE", value));
+        "'{}' is not a scheduling discipline; valid: fifo, fair, layered, priority, priority:SHARE",
+        value));
   }
   link.priority.emplace();
   std::string_view share = value.substr(kPriority.size());

@@ -89,6 +89,7 @@ engine::PortConfig port_config(const v1::SimulatedPort& port) {
   result.rx_delay_ns = port.rx_delay_ns();
   result.overhead_bytes = port.overhead_bytes();
   result.fair_queueing = port.fair_queueing();
+  result.layered = port.layered();
   result.priority = engine::read_priority_queues(port.priority_queues());
   if (port.has_red()) result.red = engine::read_red(port.red());
   engine::change_wire(port.wire(), result.wire);

@@ -142,19 +142,20 @@ def test_markings_are_checked(load, marking: str, said: str) -> None:
         load(SMALL.replace("1-3: {rate: 1Mbit/s}", f"1-3: {{rate: 1Mbit/s, marking: {marking}}}"))
 
 
-def test_a_link_may_have_a_queue_for_each_flow(load) -> None:
-    loaded = load(SMALL.replace("1-3: {rate: 1Mbit/s}", "1-3: {scheduling: fair}"))
-    assert loaded.topology.links["1-3"].parameters.fair
-    assert not loaded.topology.links["0-1"].parameters.fair
+@pytest.mark.parametrize("scheduling", ["fair", "layered"])
+def test_a_link_may_have_a_queue_for_each_flow(load, scheduling: str) -> None:
+    loaded = load(SMALL.replace("1-3: {rate: 1Mbit/s}", f"1-3: {{scheduling: {scheduling}}}"))
+    assert loaded.topology.links["1-3"].parameters.scheduling == scheduling
+    assert loaded.topology.links["0-1"].parameters.scheduling == "fifo"
     ports = {
-        port.link: port.fair_queueing
+        port.link: (port.fair_queueing, port.layered)
         for switch in scenario(loaded, seed=1).switches
         for port in switch.ports
     }
-    assert ports["1>3"] and not ports["0>1"]
+    assert ports["1>3"] == (True, scheduling == "layered")
+    assert ports["0>1"] == (False, False)
     switch = loaded.topology.switches["s1"]
     command = switch_options(switch, loaded.topology, ["e1", "e2", "e3"], Path("/s"), 1)
-    fair = [part for part in command if "scheduling=fair" in part]
-    assert len(fair) == 1
+    assert len([part for part in command if f"scheduling={scheduling}" in part]) == 1
     with pytest.raises(InputError, match="scheduling"):
         load(SMALL.replace("1-3: {rate: 1Mbit/s}", "1-3: {scheduling: random}"))

@@ -48,6 +48,7 @@ struct alignas(64) Packet {           // what is always used lies in one cache l
                               // Image::egress_watch is 0
   bool is_marked = false;     // RED on arrival has decided that the frame gets CE when it leaves
   std::uint32_t copy = 0;     // copy number of a traced packet
+  std::uint32_t order = 0;    // among the packets of its flow, where they wait by layer
   std::uint64_t trace = 0;    // number of a traced packet; 0: not traced
   std::int64_t time_ns = 0;   // in a queue: when it arrived; on a wire: when it leaves
   Packet* next = nullptr;

@@ -5,14 +5,18 @@
 // frame as received. The destination of multicast packets does not count, so that all layers of a
 // session are one flow. A hash identifies a flow, so two flows share a queue with probability
 // 1/kFlows.
+//
+// A flow that is `layered` loses its highest layers first (layer_queue.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "dataplane/engine/packet/packet_pool.h"
+#include "dataplane/engine/queues/layer_queue.h"
 #include "dataplane/engine/queues/queue_discipline.h"
 
 namespace tiercast::engine {
@@ -25,7 +29,7 @@ class FairQueue final : public QueueDiscipline {
   // (PLM), and a large packet takes several turns.
   static constexpr std::uint32_t kQuantum = 256;
 
-  FairQueue() : flows_(kFlows) {}
+  explicit FairQueue(bool layered) : layered_(layered), flows_(kFlows) {}
 
   // 0 to kFlows - 1. 0 for a frame that is not IPv4.
   static std::uint32_t flow_of(std::span<const std::byte> frame);
@@ -39,25 +43,30 @@ class FairQueue final : public QueueDiscipline {
   }
   // Of all flows.
   std::uint32_t depth(std::uint32_t) const override { return packets_; }
-  bool empty() const override { return first_ == kNone; }
+  bool empty() const override { return packets_ == 0; }
   void push(std::uint32_t flow, Packet* packet) override;
   Packet* pop() override;
+  Packet* give_way(std::uint32_t flow, const Packet& arriving) override;
 
  private:
   static constexpr std::uint32_t kNone = kFlows;
   struct Flow {
     PacketList waiting;
+    std::unique_ptr<LayerQueue> layers;  // has the packets instead, from the first one on
     std::uint32_t count = 0;
     std::uint64_t bytes = 0;
     std::uint64_t deficit = 0;  // bytes that the flow may still send in its turn
     std::uint32_t next = kNone;
+    bool has_turn = false;  // whether it is linked below
   };
 
   void append(std::uint32_t flow);
+  void remove(Flow& flow, const Packet& packet);
   void take_first();
 
+  bool layered_;
   std::vector<Flow> flows_;
-  // The flows with packets, linked in the order of their turns.
+  // The flows with packets, and some that had, linked in the order of their turns.
   std::uint32_t first_ = kNone;
   std::uint32_t last_ = kNone;
   std::uint32_t packets_ = 0;

@@ -26,6 +26,9 @@ std::string wrong(const PortConfig& config) {
   if (config.red) {
     if (const std::string what = Red::wrong(*config.red); !what.empty()) return "red: " + what;
   }
+  if (config.layered && !config.fair_queueing) {
+    return "layered without fair queueing, valid: both";
+  }
   return PriorityQueues::wrong(config.priority, config.fair_queueing);
 }
 

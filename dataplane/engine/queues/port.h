@@ -67,6 +67,7 @@ struct PortConfig {
   std::int64_t rx_delay_ns = 0;     // delays frames received on this port, before ingress
   bool fair_queueing = false;       // one queue per flow, served in turn (fair_queue.h); the limits
                                     // of packets and bytes then apply to each flow
+  bool layered = false;  // with fair_queueing: a session that exceeds them loses its highest layer
   std::optional<PriorityConfig> priority = std::nullopt;  // not with fair_queueing; the limits
                                                           // apply to both queues together
   std::optional<RedConfig> red = std::nullopt;  // for all flows together; no effect without a rate

@@ -26,6 +26,8 @@ class QueueDiscipline {
   virtual void push(std::uint32_t queue, Packet* packet) = 0;
   // The packet to serve next; not all queues may be empty.
   virtual Packet* pop() = 0;
+  // Takes out a packet that gives way to one that arrives at its queue, which is full. Null: none.
+  virtual Packet* give_way(std::uint32_t, const Packet&) { return nullptr; }
 };
 
 }  // namespace tiercast::engine

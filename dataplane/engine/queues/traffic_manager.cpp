@@ -111,8 +111,9 @@ void TrafficManager::set(std::uint32_t index, const PortConfig& config, std::int
     port.remainder = 0;
   }
   port.rate = rate;
-  const bool other_queues =
-      config.fair_queueing != port.config.fair_queueing || config.priority != port.config.priority;
+  const bool other_queues = config.fair_queueing != port.config.fair_queueing ||
+                            config.layered != port.config.layered ||
+                            config.priority != port.config.priority;
   port.config = config;
   if (other_queues) set_queues(port);
   set_red(index, config.red);
@@ -184,7 +185,7 @@ void TrafficManager::set_queues(Port& port) {
   while (!port.none_waits()) waiting.push(port.take_waiting());
   port.queues.reset();
   if (port.config.fair_queueing) {
-    port.queues = std::make_unique<FairQueue>();
+    port.queues = std::make_unique<FairQueue>(port.config.layered);
   } else if (port.config.priority) {
     port.queues = std::make_unique<PriorityQueues>(*port.config.priority);
   } else {
@@ -259,6 +260,36 @@ std::uint32_t TrafficManager::bytes_on_link(const Port& port, std::uint32_t fram
       std::max<std::int64_t>(std::int64_t{frame_bytes} + port.config.overhead_bytes, 0));
 }
 
+bool TrafficManager::is_full(const Port& port, const QueueDiscipline::Length& length,
+                             const Packet& arriving) {
+  const PortConfig& c = port.config;
+  return (c.queue_packets != 0 && length.packets >= c.queue_packets) ||
+         (c.queue_bytes != 0 && length.bytes + arriving.queue_bytes > c.queue_bytes);
+}
+
+bool TrafficManager::make_room(std::uint32_t index, std::uint32_t queue, const Packet& arriving) {
+  Port& port = ports_[index];
+  if (!port.config.layered || is_full(port, {}, arriving)) return false;
+  do {
+    Packet* packet = port.queues->give_way(queue, arriving);
+    if (packet == nullptr) return false;
+    take_from_queue(port, *packet);
+    --port.stats.enqueued_packets;
+    lose_in_queue(index, packet);
+  } while (is_full(port, port.queues->limited(queue), arriving));
+  return true;
+}
+
+void TrafficManager::lose_in_queue(std::uint32_t index, Packet* packet) {
+  Port& port = ports_[index];
+  ++port.labels.of(packet->label).dropped;
+  ++port.stats.dropped_packets;
+  port.stats.dropped_bytes +=
+      static_cast<std::uint64_t>(std::int64_t{packet->queue_bytes} - port.config.overhead_bytes);
+  client_.lost(index, *packet, Loss::kQueueFull);
+  pool_.give(packet);
+}
+
 void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t frame_bytes,
                              std::int64_t now_ns) {
   Port& port = ports_[index];
@@ -269,8 +300,7 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
   packet->time_ns = now_ns;
   packet->queue_bytes = bytes_on_link(port, frame_bytes);
   packet->enq_qdepth = stats.queue_packets;
-  LabelCounts& counts = port.labels.of(packet->label);
-  ++counts.entered;
+  ++port.labels.of(packet->label).entered;
   if (port.impaired && port.wire.is_down()) [[unlikely]] {
     return lose_unserved(index, packet);
   }
@@ -284,19 +314,12 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
   }
   const bool passes = port.red == nullptr || pass_red(port, *packet, idle, now_ns);
   if (!idle) {
-    const PortConfig& c = port.config;
-    if ((c.queue_packets != 0 && limited.packets >= c.queue_packets) ||
-        (c.queue_bytes != 0 && limited.bytes + packet->queue_bytes > c.queue_bytes)) {
-      ++counts.dropped;
-      ++stats.dropped_packets;
-      stats.dropped_bytes += frame_bytes;
+    if (is_full(port, limited, *packet) && !(passes && make_room(index, queue, *packet))) {
       if (port.red != nullptr) port.red->forced_drop();
-      client_.lost(index, *packet, Loss::kQueueFull);
-      pool_.give(packet);
-      return;
+      return lose_in_queue(index, packet);
     }
     if (!passes) {
-      ++counts.early_dropped;
+      ++port.labels.of(packet->label).early_dropped;
       ++stats.early_dropped_packets;
       client_.lost(index, *packet, Loss::kEarly);
       pool_.give(packet);

@@ -174,6 +174,12 @@ class TrafficManager {
   void deliver_leaving();
   std::uint64_t seed_of(std::uint32_t port) const;
   void take_from_queue(Port& port, const Packet& packet);
+  // Whether a queue of that length has no place for the packet.
+  static bool is_full(const Port& port, const QueueDiscipline::Length& length,
+                      const Packet& arriving);
+  // Whether packets that wait in the full queue have given way to the one that arrives.
+  [[gnu::noinline]] bool make_room(std::uint32_t port, std::uint32_t queue, const Packet& arriving);
+  [[gnu::noinline]] void lose_in_queue(std::uint32_t port, Packet* packet);
   void set_queues(Port& port);
   void set_red(std::uint32_t port, const std::optional<RedConfig>& config);
   // RED's word on a packet that arrives; false: it is dropped.

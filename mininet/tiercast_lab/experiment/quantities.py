@@ -46,7 +46,7 @@ Every = Annotated[RunTime, Field(ge=MIN_PERIOD)]
 Size = Annotated[int, BeforeValidator(units.parse_size)]
 Packets = Annotated[int, BeforeValidator(units.parse_packets)]
 QueueLimit = Annotated[Queue, BeforeValidator(units.parse_queue)]
-Scheduling = Choice[Literal["fifo", "fair"]]
+Scheduling = Choice[Literal["fifo", "fair", "layered"]]
 NodeNumber = Annotated[int, Field(ge=0, lt=MAX_NODES)]
 
 

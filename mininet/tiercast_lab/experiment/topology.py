@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tiercast_controller.base.units import Queue
 from tiercast_controller.network.routes import DOWN, Routes, steps
 
+from tiercast_lab.experiment.quantities import Scheduling
 from tiercast_lab.experiment.wire import Wire
 
 UNLIMITED = 0
@@ -24,9 +25,11 @@ Edge = tuple[int, int]
 class LinkParameters:
     rate: int  # bit/s, of IP bytes; 0: unlimited
     delay: int  # ns, one way
-    queue: Queue  # of each flow, if `fair`
+    queue: Queue  # of each flow, unless scheduling is fifo
     one_way: bool = False  # rate and queue apply only to the direction from a to b
-    fair: bool = False  # each flow has its own queue, and they are served in turn
+    # fair: each flow has its own queue, and they are served in turn. layered: the same, and a
+    # session whose queue is full loses its highest layer.
+    scheduling: Scheduling = "fifo"
     wire: Wire = Wire()  # of both directions; with one_way, the other one has its `up` alone
 
     @property

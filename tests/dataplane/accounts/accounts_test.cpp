@@ -291,6 +291,7 @@ TEST_F(Accounts, BalanceAtAnyInstant) {
       config.delay_ns = below(20) * kMillisecond;
       config.rx_delay_ns = below(3) * kMillisecond;
       config.fair_queueing = below(3) == 0;
+      config.layered = config.fair_queueing && below(2) == 0;
       config.overhead_bytes = -static_cast<int>(kEthernetBytes);
       if (below(3) == 0) {
         config.red = {.min_th = 1,

@@ -125,5 +125,130 @@ TEST_F(FairPort, ANewSchedulingKeepsWhatWaits) {
   EXPECT_OK(bench.sw.remove_port(2));
 }
 
+// Layers of a session, which the highest group is the highest of.
+class LayeredPort : public FairPort {
+ protected:
+  LayeredPort() { set({.rate_bps = 1e6, .queue_packets = 20}); }
+  void set(PortConfig config) {
+    config.fair_queueing = config.layered = true;
+    EXPECT_OK(bench.sw.set_port(2, config, bench.now));
+  }
+  static Flow layer(unsigned rank, std::uint8_t source = 2) {
+    return {.source = {10, 0, 0, source},
+            .destination = {239, 192, 0, static_cast<std::uint8_t>(8 + rank)}};
+  }
+  // The last octets of the destinations of what has left, in order.
+  std::vector<unsigned> destinations() const {
+    std::vector<unsigned> seen;
+    for (const auto& one : bench.out.sent) {
+      seen.push_back(static_cast<unsigned>(number_at(one.frame, 33, 1)));
+    }
+    return seen;
+  }
+  std::map<unsigned, int> count() const {
+    std::map<unsigned, int> counts;
+    for (const unsigned destination : destinations()) ++counts[destination];
+    return counts;
+  }
+};
+
+TEST_F(LayeredPort, PacketsLeaveInTheOrderOfTheirArrival) {
+  std::vector<unsigned> arrived;
+  for (const unsigned rank : {2, 0, 1, 1, 0, 2, 3, 0, 2, 1}) {
+    send(layer(rank), 1000, 1);
+    arrived.push_back(8 + rank);
+  }
+  bench.finish();
+  EXPECT_EQ(destinations(), arrived);
+}
+
+TEST_F(LayeredPort, TheOldestPacketOfTheHighestLayerGivesWayToALowerOne) {
+  set({.rate_bps = 1e6, .queue_packets = 4});
+  for (const unsigned rank : {0, 1, 2, 2, 1}) send(layer(rank), 1000, 1);  // the first is served
+  send(layer(0), 1000, 1);  // for the first of rank 2
+  send(layer(1), 1000, 1);  // for the other
+  send(layer(1), 1000, 1);  // of the highest layer itself
+  send(layer(2), 1000, 1);
+  bench.finish();
+  EXPECT_EQ(destinations(), (std::vector<unsigned>{8, 9, 9, 8, 9}));
+  const PortStats stats = bench.sw.stats(2);
+  EXPECT_EQ(stats.dropped_packets, 4u);
+  EXPECT_EQ(stats.dropped_bytes, 4000u);
+  EXPECT_EQ(stats.enqueued_packets, 5u);
+  EXPECT_EQ(stats.max_queue_packets, 4u);
+  EXPECT_EQ(stats.queue_packets, 0u);
+  EXPECT_EQ(stats.queue_bytes, 0u);
+}
+
+TEST_F(LayeredPort, AQueueOfOnePacketIsEmptyForAMoment) {
+  set({.rate_bps = 1e6, .queue_packets = 1});
+  send({.source_port = 7}, 1000, 1);  // is served
+  for (const unsigned rank : {3, 2, 1}) send(layer(rank), 1000, 1);
+  send({.source_port = 9}, 1000, 1);
+  send(layer(0), 1000, 1);
+  bench.finish();
+  EXPECT_EQ(count(), (std::map<unsigned, int>{{8, 1}, {2, 2}}));
+  send(layer(5), 1000, 2);
+  bench.finish();
+  EXPECT_EQ(count().at(13), 2);
+}
+
+TEST_F(LayeredPort, LimitsOfBytesCountToo) {
+  set({.rate_bps = 1e6, .queue_bytes = 1000});
+  send({.source_port = 7}, 100, 1);  // is served
+  send(layer(2), 300, 2);
+  send(layer(1), 300, 1);
+  send(layer(0), 700, 1);   // for both of rank 2
+  send(layer(0), 1100, 1);  // more than the queue holds
+  bench.finish();
+  EXPECT_EQ(count(), (std::map<unsigned, int>{{2, 1}, {8, 1}, {9, 1}}));
+}
+
+TEST_F(LayeredPort, NothingGivesWayBetweenFlowsOrToWhatIsNotMulticast) {
+  set({.rate_bps = 1e6, .queue_packets = 2});
+  send({.source_port = 7}, 1000, 4);  // one served, two wait
+  send(layer(3), 1000, 3);
+  send(layer(0, 4), 1000, 3);  // another source's
+  bench.finish();
+  EXPECT_EQ(count(), (std::map<unsigned, int>{{2, 3}, {8, 2}, {11, 2}}));
+}
+
+TEST_F(LayeredPort, ManyGroupsAreNoHarm) {
+  set({.rate_bps = 1e6, .queue_packets = 100});
+  for (unsigned rank = 0; rank < 60; ++rank) send(layer(rank), 1000, 2);
+  bench.finish();
+  const auto counts = count();
+  int left = 0;
+  for (const auto& [destination, packets] : counts) left += packets;
+  EXPECT_EQ(left, 101);
+  // The order of the groups: what is beyond the places for layers is not replaced either.
+  EXPECT_EQ(counts.at(8), 2);
+}
+
+TEST_F(LayeredPort, WhoSubscribesToMoreThanTheShareLosesTheHighestLayers) {
+  // Five layers of 250 kbit/s and a flow that takes all it can: 500 kbit/s are the first two.
+  for (int step = 0; step < 2500; ++step) {
+    bench.now = step * 4'000'000LL;
+    bench.sw.advance(bench.now);
+    send({.source_port = 1}, 1250, 1);
+    if (step % 10 == 0) {
+      for (unsigned rank = 0; rank < 5; ++rank) send(layer(rank), 1250, 1);
+    }
+  }
+  bench.finish();
+  const auto counts = count();
+  EXPECT_EQ(counts.at(8), 250);
+  EXPECT_EQ(counts.at(9), 250);
+  int higher = 0;
+  for (const unsigned other : {10, 11, 12}) higher += counts.contains(other) ? counts.at(other) : 0;
+  EXPECT_LE(higher, 25);  // what waits at the end is behind the other flow's packets
+  EXPECT_NEAR(counts.at(2), 500, 25);
+}
+
+TEST_F(LayeredPort, NeedsQueuesOfFlows) {
+  EXPECT_THAT(bench.sw.set_port(2, {.rate_bps = 1e6, .layered = true}, bench.now).message(),
+              testing::HasSubstr("layered without fair queueing"));
+}
+
 }  // namespace
 }  // namespace tiercast::engine

@@ -35,6 +35,10 @@ TEST(Options, PortWithEveryParameter) {
   EXPECT_EQ(port.link.overhead_bytes, -14);
   EXPECT_EQ(port.link.rx_delay_ns, 2'500'000);
   EXPECT_TRUE(port.link.fair_queueing);
+  EXPECT_FALSE(port.link.layered);
+  const PortOption layered = parse_port("1=eth0,scheduling=layered");
+  EXPECT_TRUE(layered.link.fair_queueing);
+  EXPECT_TRUE(layered.link.layered);
 }
 
 TEST(Options, PortWithoutParametersIsUnlimited) {

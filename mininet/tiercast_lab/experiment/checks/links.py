@@ -83,7 +83,7 @@ def _parameters(model: TopologyModel, name: str) -> LinkParameters:
         first("delay"),
         first("queue"),
         one_way=model.one_way,
-        fair=first("scheduling") == "fair",
+        scheduling=first("scheduling"),
         wire=Wire(**{key: first(key, None) for key in WIRE_KEYS}),
     )
 
@@ -138,7 +138,7 @@ def check_markings(source: Source, loaded: LoadedExperiment) -> None:
     for name, link in loaded.topology.links.items():
         path, marking = loaded.experiment.placed_marking(name)
         rate, packet_size = link.parameters.rate, loaded.packet_size_of(name)
-        if rate and link.parameters.fair and marking.priority_queues() is not None:
+        if rate and link.parameters.scheduling != "fifo" and marking.priority_queues() is not None:
             raise source.error(
                 path,
                 f"link {name} has a queue for each flow, and {marking.kind} two of its own; valid: "

@@ -106,7 +106,7 @@ class Bmv2Switches:
                     f"--switch bmv2: link {link.name} has a queue limit in bytes; valid: packets"
                 )
             _refuse_wire(f"link {link.name}", link.parameters.wire)
-            if link.parameters.fair:
+            if link.parameters.scheduling != "fifo":
                 raise InputError(f"--switch bmv2: link {link.name} has a fair queue; valid: fifo")
             path, marking = loaded.experiment.placed_marking(link.name)
             if link.parameters.rate and marking.queue_red() is not None:

@@ -61,8 +61,8 @@ def _port(link: Link, to_host: bool) -> str:
         parts.append(f"rate={parameters.rate}bit/s")
     if parameters.queue.packets or parameters.queue.bytes:
         parts.append(f"queue={parameters.queue}")
-    if parameters.fair:
-        parts.append("scheduling=fair")
+    if parameters.scheduling != "fifo":
+        parts.append(f"scheduling={parameters.scheduling}")
     if parameters.delay:
         parts.append(f"delay={parameters.delay}ns")
         if to_host:

@@ -76,7 +76,7 @@ class DeviceSwitches(TiercastSwitches):
                     (key,), f"link {one.link} is at {one.switch}, a device; valid: {valid}"
                 )
         for link in loaded.topology.links.values():
-            if link.parameters.fair and {link.a, link.b} & self.devices.keys():
+            if link.parameters.scheduling != "fifo" and {link.a, link.b} & self.devices.keys():
                 raise InputError(
                     f"--switch p4runtime: link {link.name} has a fair queue, which cannot be set "
                     "on a running switch; valid: fifo"

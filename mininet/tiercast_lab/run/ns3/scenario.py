@@ -249,7 +249,8 @@ def _port(
         # A host cannot delay packets, so the switch delays what arrives from its link.
         rx_delay_ns=parameters.delay if to_host else 0,
         overhead_bytes=OVERHEAD_BYTES,
-        fair_queueing=parameters.fair,
+        fair_queueing=parameters.scheduling != "fifo",
+        layered=parameters.scheduling == "layered",
         peer=neighbour,
         peer_port=0 if to_host else topology.switches[neighbour].port_to(switch),
         link=topology.switches[switch].direction(number),
