@@ -34,10 +34,10 @@ member and one TCP Reno flow; behind another one of 2 Mbit/s are two honest memb
 flow. Columns: rates in Mbit/s of the liar, of the honest member beside it, of one elsewhere, and of
 the slower TCP flow, which is the one beside the liar; packets lost of all sent to members; and
 feedback messages that the sender refused; all over the end of each run. The row `nobody` is the
-same without a liar; `alone` is without the honest member beside it. Queues are drop tail; `fair` ones
-are one for each flow, and of those a full `layered` one drops the session's highest layer. SIM runs
-without TCP, beside which it has its lowest rate. [security.md](security.md#members-that-lie) says what is bounded, and
-by what.
+same without a liar; `alone` is without the honest member beside it. Queues are drop tail; `fair`
+ones are one for each flow, and of those a full `layered` one drops the session's highest layer. SIM
+runs without TCP, beside which it has its lowest rate. [security.md](security.md#members-that-lie)
+says what is bounded, and by what.
 """
 
 
