@@ -42,9 +42,10 @@ says what is bounded, and by what.
 
 
 def text_of(measure: str, value: float) -> str:
-    if find_spec(measure).unit == "bit/s":
+    spec = find_spec(measure)
+    if spec.unit == "bit/s":
         return f"{value / 1e6:.2f}"
-    return find_spec(measure).show(value)
+    return spec.show(value).removesuffix(f" {spec.unit}")
 
 
 def row(cell: dict[str, Any]) -> list[str]:
