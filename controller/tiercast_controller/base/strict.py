@@ -13,7 +13,11 @@ class Strict(BaseModel):
     """Values have the types that the file gives them: "5" is not a number, and 1 is not true."""
 
     model_config = ConfigDict(
-        frozen=True, strict=True, allow_inf_nan=False, arbitrary_types_allowed=True
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        arbitrary_types_allowed=True,
+        defer_build=True,  # one validator for a whole file, when it is read, not one for each model
     )
 
     @model_validator(mode="before")
