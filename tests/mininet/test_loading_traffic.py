@@ -196,8 +196,8 @@ def test_a_tcp_flow_has_a_stack_of_which_a_part_may_be_another(load) -> None:
         [flow] = scenario(loaded, seed=1).tcp
         return flow
 
-    assert flow("") == flow(", stack: kernel")
-    kernel, ns2 = flow(""), flow(", stack: ns2")
+    assert flow("") == flow(", stack: linux")
+    kernel, ns2 = flow(", stack: kernel"), flow(", stack: ns2")
     assert (kernel.sack, kernel.delayed_acks, kernel.window_packets) == (True, True, 0)
     assert (ns2.sack, ns2.delayed_acks, ns2.window_packets) == (False, False, 20)
     assert (kernel.sender.initial_window_packets, kernel.sender.clock_tick_ns) == (10, 0)

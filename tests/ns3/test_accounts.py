@@ -33,7 +33,7 @@ sessions:
   - {scheme: ermcc, sender: 0, session: 2}
 traffic:
   - {kind: udp, from: 0, to: 3, rate: 300kbit/s, start: 10s}
-  - {kind: tcp, from: 0, to: 6, start: 10s}
+  - {kind: tcp, from: 0, to: 6, start: 10s, stack: kernel}
 duration: 60s
 measure: {last: 50s}
 expect:

@@ -525,7 +525,7 @@ sessions:
   - {scheme: sim, sender: 0, receivers: [1],
      parameters: {sim.max_rate: 100kbit/s, sim.initial_rate: 100kbit/s}}
 traffic:
-  - {kind: tcp, from: 0, to: [2, 3, 4], ecn: true}
+  - {kind: tcp, from: 0, to: [2, 3, 4], ecn: true, stack: kernel}
 duration: 30s
 measure: {last: 20s}
 record_every: 1s

@@ -166,7 +166,7 @@ class Traffic(Strict):
     packet_size: Annotated[Size, Field(ge=MIN_FLOW_PACKET_SIZE, le=MAX_PACKET_SIZE)] = PACKET_SIZE
     # Marks instead of losses where queues mark. l4s: packets are ECT(1) (RFC 9331), not ECT(0).
     ecn: Annotated[bool | Literal["l4s"], PlainValidator(_ecn)] = False
-    stack: Choice[Literal["kernel", "linux", "ns2"]] = "kernel"
+    stack: Choice[Literal["kernel", "linux", "ns2"]] = "linux"
     # Instead of the stack's, where they are given.
     sack: bool | None = None
     delayed_acks: bool | None = None
