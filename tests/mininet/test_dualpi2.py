@@ -30,7 +30,10 @@ def test_l4s_waits_for_a_packet_or_two_beside_the_kernels_tcp(tmp_path: Path) ->
     rows = Path(summary["folder"]) / "rows"
     traced = pl.read_parquet(rows / "trace.parquet").filter(pl.col("time_s") > WARM_S)
     l4s = traced.filter(pl.col("flow").str.contains(f":{summary['flow_ports']['udp1']}>"))
-    classic = traced.filter(~pl.col("flow").is_in(l4s["flow"].unique().to_list()))
+    # Without the resets at the end, of 40 bytes, which are not ECT: PI2 drops what it would mark.
+    classic = traced.filter(
+        ~pl.col("flow").is_in(l4s["flow"].unique().to_list()) & (pl.col("bytes") > 40)
+    )
     assert l4s["wait_ns"].quantile(0.5) < 0.9e6
     assert l4s["wait_ns"].quantile(0.99) < 2.5e6
     assert 8e6 < classic["wait_ns"].quantile(0.5) < 22e6
