@@ -24,11 +24,8 @@ def number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 20 else f"{value:.2f}"
 
 
-def interval(mean: dict[str, float] | None, show: str = "") -> str:
-    if mean is None:
-        return "–"
-    text = format if show else lambda value, _: number(value)
-    return f"{text(mean['value'], show)} ± {text(mean['spread'], show)}"
+def interval(mean: dict[str, float] | None) -> str:
+    return "–" if mean is None else f"{number(mean['value'])} ± {number(mean['spread'])}"
 
 
 def text_of(cell: Cell) -> str:
@@ -50,13 +47,15 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
 
 
-def averages(cells: Iterable[Cell], measure: str, axis: str, names: list[str], show: str) -> str:
-    """Means over the cells that have the measure, by their settings of an axis."""
-    values = {name: [] for name in names}  # type: dict[str, list[float]]
+def averages(
+    cells: Iterable[Cell], measure: str, axis: str, names: list[str], factor: float = 1
+) -> str:
+    """Means over the cells that have the measure, times a factor, by their settings of an axis."""
+    values: dict[str, list[float]] = {name: [] for name in names}
     for cell in cells:
         if (mean := cell["measures"][measure]) is not None:
-            values[cell["cell"][axis]].append(mean["value"])
-    return ", ".join(format(fmean(some), show) if some else "–" for some in values.values())
+            values[cell["cell"][axis]].append(factor * mean["value"])
+    return ", ".join(f"{fmean(some):.1f}" if some else "–" for some in values.values())
 
 
 def tables(sweep: dict[str, Any]) -> str:
@@ -86,16 +85,12 @@ def tables(sweep: dict[str, Any]) -> str:
     rows = []
     for scheme in names["scheme"]:
         own = [cell for cell in cells if cell["cell"]["scheme"] == scheme]
-        percent = [
-            cell | {"measures": {"loss": {"value": 100 * cell["measures"]["loss"]["value"]}}}
-            for cell in own
-        ]
         rows += [
             [
                 scheme,
-                averages(own, "feedback_rate", "topology", names["topology"], ".1f"),
-                averages(own, "mean_queue", "queue", names["queue"], ".1f"),
-                averages(percent, "loss", "queue", names["queue"], ".1f"),
+                averages(own, "feedback_rate", "topology", names["topology"]),
+                averages(own, "mean_queue", "queue", names["queue"]),
+                averages(own, "loss", "queue", names["queue"], 100),
             ]
         ]
     return text + "### Feedback, queue and loss\n\n" + table(head, rows)

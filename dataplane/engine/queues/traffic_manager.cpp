@@ -275,17 +275,17 @@ bool TrafficManager::make_room(std::uint32_t index, std::uint32_t queue, const P
     if (packet == nullptr) return false;
     take_from_queue(port, *packet);
     --port.stats.enqueued_packets;
-    lose_in_queue(index, packet);
+    const auto frame_bytes = std::int64_t{packet->queue_bytes} - port.config.overhead_bytes;
+    lose_in_queue(index, packet, static_cast<std::uint32_t>(frame_bytes));
   } while (is_full(port, port.queues->limited(queue), arriving));
   return true;
 }
 
-void TrafficManager::lose_in_queue(std::uint32_t index, Packet* packet) {
+void TrafficManager::lose_in_queue(std::uint32_t index, Packet* packet, std::uint32_t frame_bytes) {
   Port& port = ports_[index];
   ++port.labels.of(packet->label).dropped;
   ++port.stats.dropped_packets;
-  port.stats.dropped_bytes +=
-      static_cast<std::uint64_t>(std::int64_t{packet->queue_bytes} - port.config.overhead_bytes);
+  port.stats.dropped_bytes += frame_bytes;
   client_.lost(index, *packet, Loss::kQueueFull);
   pool_.give(packet);
 }
@@ -316,7 +316,7 @@ void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t 
   if (!idle) {
     if (is_full(port, limited, *packet) && !(passes && make_room(index, queue, *packet))) {
       if (port.red != nullptr) port.red->forced_drop();
-      return lose_in_queue(index, packet);
+      return lose_in_queue(index, packet, frame_bytes);
     }
     if (!passes) {
       ++port.labels.of(packet->label).early_dropped;

@@ -179,7 +179,8 @@ class TrafficManager {
                       const Packet& arriving);
   // Whether packets that wait in the full queue have given way to the one that arrives.
   [[gnu::noinline]] bool make_room(std::uint32_t port, std::uint32_t queue, const Packet& arriving);
-  [[gnu::noinline]] void lose_in_queue(std::uint32_t port, Packet* packet);
+  [[gnu::noinline]] void lose_in_queue(std::uint32_t port, Packet* packet,
+                                       std::uint32_t frame_bytes);
   void set_queues(Port& port);
   void set_red(std::uint32_t port, const std::optional<RedConfig>& config);
   // RED's word on a packet that arrives; false: it is dropped.
