@@ -77,6 +77,7 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
 
         bool found;
         port_t port;
+        bool from_host = false;
         if (!meta.carries_summary) {
             bool sent;
             from_controller.apply(hdr, sent, port);
@@ -123,7 +124,7 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
             }
 
             if (!is_checked) {
-                source_guard.apply(hdr.ipv4, standard.ingress_port, is_refused);
+                source_guard.apply(hdr.ipv4, standard.ingress_port, from_host, is_refused);
             }
             if (is_refused) {
                 standard.mcast_grp = 0;
@@ -148,8 +149,8 @@ control TiercastIngress(inout headers_t hdr, inout metadata_t meta,
         bool summary;
         bool copy;
         bit<32> frame_bytes;
-        aggregation.apply(hdr, meta.feedback_parsed, meta.replicated, meta.carries_summary,
-                          standard.ingress_port, standard.ingress_global_timestamp[31:0],
+        aggregation.apply(hdr, meta.feedback_parsed, from_host, meta.replicated,
+                          meta.carries_summary, standard.ingress_port, standard.ingress_global_timestamp[31:0],
                           taken, summary, copy, frame_bytes);
         if (copy) {
             meta.carries_summary = true;

@@ -119,7 +119,8 @@ control PsaIngress(inout psa_headers_t hdr, inout psa_metadata_t meta,
                              is_refused);
             }
             if (!is_checked) {
-                source_guard.apply(hdr.ipv4, hdr.bridge.ingress_port, is_refused);
+                bool from_host;
+                source_guard.apply(hdr.ipv4, hdr.bridge.ingress_port, from_host, is_refused);
             }
             if (is_refused) {
                 // stays dropped

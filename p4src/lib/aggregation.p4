@@ -89,14 +89,9 @@ struct aggregation_t {
     bool    late;         // it would have, but the summary has left already
 }
 
-// Nobody is behind this record, as in a BYE.
-bool record_empty(in sim_record_t record) {
-    return !record.isValid() || record.receivers == 0;
-}
-
 // Which packets concern the aggregator.
-control AggregatorSession(in headers_t hdr, in bool feedback_sound, in bool replicated,
-                          in port_t ingress_port, inout aggregation_t a) {
+control AggregatorSession(in headers_t hdr, in bool feedback_sound, in bool bye,
+                          in bool replicated, in port_t ingress_port, inout aggregation_t a) {
     // slot: 0..SESSION_SLOTS-1, one for each session
     @name(".aggregate")
     action aggregate(bit<8> slot, bit<32> id, bit<32> address, bit<32> parent, bit<48> mac,
@@ -132,11 +127,7 @@ control AggregatorSession(in headers_t hdr, in bool feedback_sound, in bool repl
                 a.cell = hdr.sim_data.seq[5:0];  // one after the other
             } else {
                 bool from_child = !replicated && ingress_port != a.upstream_port && feedback_sound;
-                a.is_bye = from_child && hdr.sim_feedback.record_count == 1 &&
-                           record_empty(hdr.record_0) && record_empty(hdr.record_1) &&
-                           record_empty(hdr.record_2) && record_empty(hdr.record_3) &&
-                           record_empty(hdr.record_4) && record_empty(hdr.record_5) &&
-                           record_empty(hdr.record_6) && record_empty(hdr.record_7);
+                a.is_bye = from_child && bye;
                 a.is_feedback = from_child && !a.is_bye;
                 a.fb_req = hdr.sim_feedback.fb_req;
                 a.source = hdr.sim_feedback.source;

@@ -17,16 +17,19 @@ bit<16> adjusted_checksum(in bit<16> checksum, in bit<16> before, in bit<16> aft
     return ~sum[15:0];
 }
 
-// The checksum of a header without options, from its other fields. RFC 1071
-bit<16> header_checksum(in ipv4_t ipv4) {
-    bit<32> sum = (bit<32>)(ipv4.version ++ ipv4.ihl ++ ipv4.dscp ++ ipv4.ecn) +
-                  (bit<32>)ipv4.total_len + (bit<32>)ipv4.identification +
-                  (bit<32>)(ipv4.flags ++ ipv4.frag_offset) + (bit<32>)(ipv4.ttl ++ ipv4.protocol) +
-                  (bit<32>)ipv4.src_addr[31:16] + (bit<32>)ipv4.src_addr[15:0] +
-                  (bit<32>)ipv4.dst_addr[31:16] + (bit<32>)ipv4.dst_addr[15:0];
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return ~sum[15:0];
+// Writes the checksum of a header without options, from its other fields. RFC 1071
+control Ipv4Checksum(inout ipv4_t ipv4) {
+    apply {
+        bit<32> sum =
+            (bit<32>)(ipv4.version ++ ipv4.ihl ++ ipv4.dscp ++ ipv4.ecn) +
+            (bit<32>)ipv4.total_len + (bit<32>)ipv4.identification +
+            (bit<32>)(ipv4.flags ++ ipv4.frag_offset) + (bit<32>)(ipv4.ttl ++ ipv4.protocol) +
+            (bit<32>)ipv4.src_addr[31:16] + (bit<32>)ipv4.src_addr[15:0] +
+            (bit<32>)ipv4.dst_addr[31:16] + (bit<32>)ipv4.dst_addr[15:0];
+        sum = (sum & 0xffff) + (sum >> 16);
+        sum = (sum & 0xffff) + (sum >> 16);
+        ipv4.checksum = ~sum[15:0];
+    }
 }
 
 // valid: the packet may be forwarded. RFC 1812, 5.2.2 and 5.3.4.

@@ -5,9 +5,12 @@
 
 #include "../include/headers.p4"
 
-control SourceGuard(in ipv4_t ipv4, in port_t ingress_port, out bool is_refused) {
+// from_host: the packet came in at a host's port.
+control SourceGuard(in ipv4_t ipv4, in port_t ingress_port, out bool from_host,
+                    out bool is_refused) {
     @name(".only_from")
     action only_from(bit<32> address) {
+        from_host = true;
         is_refused = ipv4.src_addr != address;
     }
 
@@ -21,6 +24,7 @@ control SourceGuard(in ipv4_t ipv4, in port_t ingress_port, out bool is_refused)
     }
 
     apply {
+        from_host = false;
         is_refused = false;
         source_guard.apply();
     }

@@ -44,8 +44,8 @@ control GroupCacheRegisters(in rank_t rank, in bit<32> slot, in aggregation_t a,
 
 // taken: the packet is the aggregator's; it leaves as a summary if `summary`, and not otherwise.
 // copy: the packet goes its way, and a copy of it is to come back as the carrier of the summary.
-control Aggregation(inout headers_t hdr, in bool feedback_parsed, in bool replicated,
-                    in bool carrier, in port_t ingress_port, in bit<32> now_us,
+control Aggregation(inout headers_t hdr, in bool feedback_parsed, in bool from_host,
+                    in bool replicated, in bool carrier, in port_t ingress_port, in bit<32> now_us,
                     out bool taken, out bool summary, out bool copy, out bit<32> frame_bytes) {
     AggregatorSession() session;
     FeedbackCheck() check;
@@ -99,10 +99,11 @@ control Aggregation(inout headers_t hdr, in bool feedback_parsed, in bool replic
             a.is_carrier = carrier;
             a.now_us = now_us;
             bool sound = false;
+            bool bye = false;
             if (hdr.sim_feedback.isValid()) {
-                check.apply(hdr, feedback_parsed, sound);
+                check.apply(hdr, feedback_parsed, from_host, sound, bye);
             }
-            session.apply(hdr, sound, replicated, ingress_port, a);
+            session.apply(hdr, sound, bye, replicated, ingress_port, a);
 
             if (a.enabled) {
                 bit<32> slot = (bit<32>)a.slot;

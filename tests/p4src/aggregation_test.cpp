@@ -483,6 +483,28 @@ TEST_F(Aggregation, ASlotCanGoToAnotherSession) {
   EXPECT_EQ(upstream().size(), 1u) << "of the other session's children none is waited for";
 }
 
+TEST_F(Aggregation, AHostReportsForOneReceiverAndASwitchForMany) {
+  bench.guard(3, "10.0.9.30");
+  request(8);
+  std::vector<Feedback> of_many = {
+      {1, 30, 8, 0, 0, {{1, 2, 1, 5, 6, 2}}},
+      {1, 30, 8, 0, 0, {{1, 0, 0, 5, 6, 1'000'000}}},
+      {1, 30, 8, 0, 0, {{1, 1, 0, 5, 6, 1}, {7, 1, 0, 5, 6, 1}}},
+      {1, 30, 8, 0, 5000, {{1, 1, 0, 5, 6, 1}}},
+  };
+  for (const Feedback& f : of_many) answer(f, 3);
+  EXPECT_EQ(count("feedback_refused"), 4u);
+  answer(report(30, 8), 3);
+  EXPECT_EQ(count("feedback_merged"), 1u);
+  std::uint32_t source = 40;
+  for (Feedback& f : of_many) {
+    f.source = source++;
+    answer(f, 2);
+  }
+  EXPECT_EQ(count("feedback_refused"), 4u);
+  EXPECT_EQ(count("feedback_merged"), 5u);
+}
+
 TEST_F(Aggregation, UnsoundFeedbackIsRefusedWholly) {
   round(7, {20, 21});
   request(8);
