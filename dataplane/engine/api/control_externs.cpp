@@ -68,8 +68,7 @@ Result<Bytes> Switch::read_register(std::string_view name, std::uint64_t index) 
   if (!found.ok()) return found.status();
   const RegisterArray& array = state_->core.program->image.registers[*found];
   if (index >= array.size) return out_of_range(name, index, array.size);
-  return to_bytes(&state_->core.program->externs.registers[*found][index * array.cells()],
-                  array.width);
+  return to_bytes(&state_->core.program->externs.registers[*found][index], array.width);
 }
 
 Status Switch::write_register(std::string_view name, std::uint64_t index, const Bytes& value) {
@@ -83,9 +82,7 @@ Status Switch::write_register(std::string_view name, std::uint64_t index, const 
                                              " does not fit in " + std::to_string(array.width) +
                                              " bits"};
   }
-  std::copy(cells->begin(), cells->end(),
-            state_->core.program->externs.registers[*found].begin() +
-                static_cast<std::ptrdiff_t>(index * array.cells()));
+  std::copy(cells->begin(), cells->end(), &state_->core.program->externs.registers[*found][index]);
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "dataplane/engine/arch/v1model/v1model.h"
 #include "dataplane/engine/flat/flatten.h"
 #include "dataplane/engine/flat/optimize.h"
+#include "dataplane/engine/image/place_registers.h"
 #include "dataplane/engine/load/compiler.h"
 #include "dataplane/engine/tables/match_table.h"
 
@@ -21,6 +22,7 @@ std::unique_ptr<Image> compile(const Json& json, std::string_view name, Compiler
   image->name = name;
   Compiler(json, kArchitectures, part, *image).compile();
   plan_headers(*image);
+  place_registers(*image);
   flatten(*image);
   optimize(*image);
   find_live_cells(*image);

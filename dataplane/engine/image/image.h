@@ -304,6 +304,8 @@ struct RegisterArray {
   std::uint64_t size = 0;
   std::uint32_t width = 0;
   std::uint32_t cells() const { return cells_for(width); }
+  // Element i has the cells of the program's registers from first + i * stride on.
+  std::uint64_t first = 0, stride = 1;
 };
 
 struct MeterArray {
@@ -406,6 +408,7 @@ struct Image {
   std::uint32_t ingress_start = kNone;
   std::uint32_t egress_start = kNone;
   std::vector<RegisterArray> registers;
+  std::uint64_t register_cells = 0;  // of all arrays (place_registers.h)
   std::vector<std::uint64_t> counter_sizes;
   std::vector<FieldList> field_lists;  // field_lists[0] is empty
   std::vector<MeterArray> meters;

@@ -119,8 +119,8 @@ inline std::uint64_t checksum_of(std::uint64_t sum) {
 // is not generated; `code` is a range of the image's stack code.
 struct NativeContext {
   const TableView* const* tables = nullptr;
-  std::uint64_t* const* registers = nullptr;  // the cells of each array
-  std::uint64_t* const* counters = nullptr;   // packets and bytes of each, one after the other
+  std::uint64_t* registers = nullptr;        // the cells of all arrays
+  std::uint64_t* const* counters = nullptr;  // packets and bytes of each, one after the other
   std::uint64_t drop_port = 0;
   void* machine = nullptr;  // the pipeline itself
   void (*table)(const NativeContext&, NativePacket&, std::uint32_t table, TableOutcome&) = nullptr;

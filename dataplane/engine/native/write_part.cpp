@@ -90,6 +90,12 @@ class PartWriter {
     return is_local(index) ? "t" + std::to_string(index) : cell(index);
   }
 
+  std::string register_cell(std::uint64_t array, const std::string& index) const {
+    const RegisterArray& cells = image_.registers[array];
+    return "c.registers[" + number(cells.first) + " + " + index + " * " + number(cells.stride) +
+           "]";
+  }
+
   void declare_locals() {
     for (std::uint32_t index = image_.shared_cells; index < image_.phv_cells; ++index) {
       const bool used = std::any_of(reachable_.begin(), reachable_.end(), [&](const auto& one) {
@@ -355,14 +361,13 @@ void PartWriter::write(const FlatInstruction& i) {
     case FlatOp::kArgument: return set(i, "arguments[" + index + "]");
     case FlatOp::kTable: return write_table(i);
     case FlatOp::kRegisterRead: {
-      const RegisterArray& array = image_.registers[i.i];
-      return set(i, x() + " < " + number(array.size * array.cells()) + " ? c.registers[" + index +
-                        "][" + x() + "] : 0");
+      const std::string size = number(image_.registers[i.i].size);
+      return set(i, x() + " < " + size + " ? " + register_cell(i.i, x()) + " : 0");
     }
     case FlatOp::kRegisterWrite: {
-      const RegisterArray& array = image_.registers[i.i];
-      return line("if (" + x() + " < " + number(array.size * array.cells()) + ") c.registers[" +
-                  index + "][" + x() + "] = " + y() + " & " + number(i.mask) + ";");
+      const std::string size = number(image_.registers[i.i].size);
+      return line("if (" + x() + " < " + size + ") " + register_cell(i.i, x()) + " = " + y() +
+                  " & " + number(i.mask) + ";");
     }
     case FlatOp::kCount:
       line("if (" + x() + " < " + number(image_.counter_sizes[i.i]) + ") {");

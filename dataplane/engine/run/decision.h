@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "dataplane/engine/image/control_dependence.h"
 #include "dataplane/engine/image/image.h"
-#include "dataplane/engine/run/control_dependence.h"
 #include "dataplane/engine/run/interpreter/effects.h"
 
 namespace tiercast::engine {

@@ -200,13 +200,13 @@ Table: {
   TIERCAST_NEXT;
 }
 RegisterRead: {
-  const std::span<const Cell> array = externs_.registers[at->i];
-  set(x() < array.size() ? array[x()] : 0);
+  const Externs::Registers& array = externs_.registers[at->i];
+  set(x() < array.size ? array[x()] : 0);
   TIERCAST_NEXT;
 }
 RegisterWrite: {
-  const std::span<Cell> array = externs_.registers[at->i];
-  if (x() < array.size()) array[x()] = y() & at->mask;
+  const Externs::Registers& array = externs_.registers[at->i];
+  if (x() < array.size) array[x()] = y() & at->mask;
   TIERCAST_NEXT;
 }
 Count: {

@@ -14,13 +14,12 @@ NativeMachine::NativeMachine(const NativePipeline& code, const Image& image, Ext
                              std::uint32_t drop_port)
     : code_(code), image_(image), machine_(machine), tables_(tables) {
   for (const auto& table : tables) views_.push_back(&table->view());
-  for (const auto array : externs.registers) registers_.push_back(array.data());
   static_assert(sizeof(CounterValue) == 2 * sizeof(Cell));
   for (const auto array : externs.counters) {
     counters_.push_back(array.empty() ? nullptr : &array.data()->packets);
   }
   context_.tables = views_.data();
-  context_.registers = registers_.data();
+  context_.registers = externs.register_cells.data();
   context_.counters = counters_.data();
   context_.drop_port = drop_port;
   context_.machine = this;

@@ -39,7 +39,7 @@ class NativeMachine {
   Machine& machine_;
   std::span<const std::unique_ptr<MatchTable>> tables_;
   std::vector<const TableView*> views_;
-  std::vector<Cell*> registers_, counters_;
+  std::vector<Cell*> counters_;
   NativeContext context_;
 };
 

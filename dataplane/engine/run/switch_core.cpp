@@ -364,7 +364,7 @@ void SwitchCore::rewrite_once(Packet& packet) {
 void SwitchCore::write_depth(std::uint32_t port) {
   const RegisterArray& array = program->image.registers[program->depth_register];
   if (port >= array.size) return;
-  program->externs.registers[program->depth_register][port * array.cells()] =
+  program->externs.registers[program->depth_register][port] =
       std::min<Cell>(ports->stats(port).queue_packets, low_mask(array.width));
 }
 

@@ -169,9 +169,8 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
         const RegisterArray& array = image_.registers[i.a];
         const std::uint64_t index = clamp(top[-1]);
         // An index out of range reads 0, and a write to it is ignored.
-        top[-1] = index < array.size
-                      ? load<Value>(&externs_.registers[i.a][index * array.cells()], array.width)
-                      : Value{0};
+        top[-1] = index < array.size ? load<Value>(&externs_.registers[i.a][index], array.width)
+                                     : Value{0};
         if constexpr (kObserved) {
           const auto value = static_cast<Cell>(static_cast<Word>(top[-1]));
           effects_->accesses.push_back({i.a, index, value, false});
@@ -415,9 +414,9 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
         const RegisterArray& array = image_.registers[i.a];
         const std::uint64_t index = clamp(top[0]);
         if (index < array.size) {
-          store(&externs_.registers[i.a][index * array.cells()], array.width, top[1]);
+          store(&externs_.registers[i.a][index], array.width, top[1]);
           if constexpr (kObserved) {
-            const Cell value = externs_.registers[i.a][index * array.cells()];
+            const Cell value = externs_.registers[i.a][index];
             effects_->accesses.push_back({i.a, index, value, true});
           }
         }

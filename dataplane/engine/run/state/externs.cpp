@@ -13,10 +13,7 @@ CrcParameters default_crc(Algorithm algorithm) {
 }
 
 std::size_t bytes_of_state(const Image& image) {
-  std::size_t bytes = 0;
-  for (const RegisterArray& array : image.registers) {
-    bytes += ZeroMemory::bytes_for<Cell>(array.size * array.cells());
-  }
+  std::size_t bytes = ZeroMemory::bytes_for<Cell>(image.register_cells);
   for (std::uint64_t size : image.counter_sizes) bytes += ZeroMemory::bytes_for<CounterValue>(size);
   return bytes;
 }
@@ -24,9 +21,11 @@ std::size_t bytes_of_state(const Image& image) {
 }  // namespace
 
 Externs::Externs(const Image& image, std::uint64_t seed)
-    : memory(bytes_of_state(image)), random_state(seed) {
+    : memory(bytes_of_state(image)),
+      register_cells(memory.take<Cell>(image.register_cells)),
+      random_state(seed) {
   for (const RegisterArray& array : image.registers) {
-    registers.push_back(memory.take<Cell>(array.size * array.cells()));
+    registers.push_back({register_cells.data() + array.first, array.size, array.stride});
   }
   for (std::uint64_t size : image.counter_sizes) {
     counters.push_back(memory.take<CounterValue>(size));

@@ -15,7 +15,13 @@ namespace tiercast::engine {
 struct Externs {
   Externs(const Image& image, std::uint64_t seed);
   ZeroMemory memory;  // holds the registers and counters
-  std::vector<std::span<Cell>> registers;
+  struct Registers {
+    Cell* first;
+    std::uint64_t size, stride;
+    Cell& operator[](std::uint64_t index) const { return first[index * stride]; }
+  };
+  std::span<Cell> register_cells;
+  std::vector<Registers> registers;  // of each array
   std::vector<std::span<CounterValue>> counters;
   std::vector<std::vector<Meter>> meters;
   // Members of each value set, as values and masks laid out like a parser state's key.

@@ -1,4 +1,4 @@
-#include "dataplane/engine/run/control_dependence.h"
+#include "dataplane/engine/image/control_dependence.h"
 
 #include <algorithm>
 
