@@ -66,16 +66,4 @@ UniqueFd create_file(const std::string& path) {
   return fd;
 }
 
-void require_private(const std::string& path) {
-  struct stat status{};
-  if (stat(path.c_str(), &status) != 0) {
-    throw ConfigError(fmt::format("{}: {}", path, std::strerror(errno)));
-  }
-  if ((status.st_mode & 077) != 0) {
-    throw ConfigError(
-        fmt::format("{}: others may use it, and it has keys (mode {:03o}); valid: 600", path,
-                    status.st_mode & 0777));
-  }
-}
-
 }  // namespace tiercast::agent

@@ -1,4 +1,4 @@
-// The files that reliable transfers read and write, and those with secrets.
+// The files that reliable transfers read and write.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,5 @@ class FileView {
 // Creates an empty file to write to and read, or truncates the file of that name. ConfigError: it
 // cannot be created.
 UniqueFd create_file(const std::string& path);
-
-// ConfigError: others than the file's owner may use it, or there is none.
-void require_private(const std::string& path);
 
 }  // namespace tiercast::agent

@@ -10,12 +10,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <utility>
 
-#include "agent/file.h"
+#include "base/text_file.h"
 #include "protocols/base/units.h"
 #include "protocols/wire/bytes.h"
 
@@ -115,12 +113,10 @@ std::optional<SessionKeys> keys_of(const v1::Keys& keys) {
 }
 
 v1::Keys read_keys(const std::string& path) {
-  require_private(path);
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
+  const TextFile file = read_text_file(path);
+  file.require_private();
   v1::Keys keys;
-  const auto status = google::protobuf::util::JsonStringToMessage(text.str(), &keys);
+  const auto status = google::protobuf::util::JsonStringToMessage(file.text, &keys);
   if (!status.ok() || !keys_of(keys)) {
     throw ConfigError(
         fmt::format("{}: no keys in it; valid: a file of `tiercast sessions keys`", path));

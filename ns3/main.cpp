@@ -333,9 +333,6 @@ int main(int argc, char** argv) {
   } catch (const ConfigError& error) {
     std::fprintf(stderr, "tiercast-ns3: %s\n", error.what());
     return 2;
-  } catch (const std::invalid_argument& error) {
-    std::fprintf(stderr, "tiercast-ns3: %s\n", error.what());
-    return 2;
   } catch (const engine::LoadError& error) {
     std::fprintf(stderr, "tiercast-ns3: %s\n", error.what());
     return 2;

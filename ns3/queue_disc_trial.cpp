@@ -18,10 +18,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "base/config_error.h"
 #include "dataplane/marking/arrivals.h"
 #include "ns3/clock.h"
 
@@ -43,16 +43,16 @@ ns3::Ptr<ns3::QueueDisc> make_disc(const v1::QueueDisc& spec) {
   ns3::TypeId type;
   if (!ns3::TypeId::LookupByNameFailSafe(spec.type(), &type) ||
       !type.IsChildOf(ns3::QueueDisc::GetTypeId())) {
-    throw std::invalid_argument("queue_disc: type '" + spec.type() +
-                                "'; valid: a queue disc of ns-3, such as ns3::CoDelQueueDisc");
+    throw ConfigError("queue_disc: type '" + spec.type() +
+                      "'; valid: a queue disc of ns-3, such as ns3::CoDelQueueDisc");
   }
   ns3::ObjectFactory factory;
   factory.SetTypeId(type);
   auto disc = factory.Create<ns3::QueueDisc>();
   for (const auto& [name, value] : spec.attributes()) {
     if (!disc->SetAttributeFailSafe(name, ns3::StringValue(value))) {
-      throw std::invalid_argument("queue_disc: " + name + " '" + value + "': " + spec.type() +
-                                  " has no such attribute, or refuses the value");
+      throw ConfigError("queue_disc: " + name + " '" + value + "': " + spec.type() +
+                        " has no such attribute, or refuses the value");
     }
   }
   return disc;
@@ -69,7 +69,7 @@ class Trial {
   Trial(const v1::MarkingTrial& spec, const std::function<void(const PacketRecord&)>& record)
       : spec_(spec), record_(record), disc_(make_disc(spec.queue_disc())) {
     rate_bps_ = spec.port().rate_bps();
-    if (rate_bps_ <= 0) throw std::invalid_argument("trial: port; valid: one with a rate");
+    if (rate_bps_ <= 0) throw ConfigError("trial: port; valid: one with a rate");
     ns3::RngSeedManager::SetSeed(1);
     ns3::RngSeedManager::SetRun(spec.seed());
     using Item = ns3::Ptr<const ns3::QueueDiscItem>;

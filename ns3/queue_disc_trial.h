@@ -9,7 +9,7 @@
 
 namespace tiercast::ns3_runtime {
 
-// Calls `record` for each packet, in the order of arrival. Throws std::invalid_argument for a trial
+// Calls `record` for each packet, in the order of arrival. Throws ConfigError for a trial
 // that is not valid, and for a type or an attribute that ns-3 does not have.
 void run_queue_disc(const v1::MarkingTrial& trial,
                     const std::function<void(const marking::PacketRecord&)>& record);

@@ -7,15 +7,13 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/channel_arguments.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string_view>
+#include <utility>
+
+#include "base/text_file.h"
 
 namespace tiercast::control {
 namespace {
@@ -47,18 +45,15 @@ bool wants_tls(const std::string& option, const std::string& address, const Acce
 }
 
 std::string read_pem(const std::string& folder, const char* name, bool is_secret = false) {
-  const std::string path = folder + "/" + name;
-  const auto wrong = [&](const std::string& why) {
-    return AddressError(fmt::format("--tls {}: {}: {}", folder, name, why));
-  };
-  struct stat status;
-  if (::stat(path.c_str(), &status) != 0) throw wrong(strerror(errno));
-  if (is_secret && (status.st_mode & 077) != 0)
-    throw wrong(fmt::format("others may use it (mode {:03o}); valid: 600", status.st_mode & 0777));
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file || text.find("-----BEGIN ") == std::string::npos) throw wrong("not a PEM file");
-  return text;
+  try {
+    TextFile file = read_text_file(folder + "/" + name);
+    if (is_secret) file.require_private();
+    if (file.text.find("-----BEGIN ") == std::string::npos)
+      throw ConfigError(file.path + ": not a PEM file");
+    return std::move(file.text);
+  } catch (const ConfigError& error) {
+    throw AddressError(fmt::format("--tls {}", error.what()));
+  }
 }
 
 struct Pems {

@@ -1,9 +1,10 @@
 #include "dataplane/marking/arrivals.h"
 
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "base/config_error.h"
 
 namespace tiercast::marking {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 constexpr std::uint32_t kLeastBytes = 28, kMostBytes = 65'000, kMostEcn = 3;
 
 void require(bool holds, const std::string& what, const char* valid) {
-  if (!holds) throw std::invalid_argument("trial: " + what + "; valid: " + valid);
+  if (!holds) throw ConfigError("trial: " + what + "; valid: " + valid);
 }
 
 void check(const v1::MarkingTrial& trial) {

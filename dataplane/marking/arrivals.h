@@ -15,7 +15,7 @@ using OnRate = std::function<void(std::int64_t time_ns, double rate_bps)>;
 // A packet of that class arrives.
 using OnArrival = std::function<void(std::int64_t time_ns, std::size_t traffic_class)>;
 
-// Throws std::invalid_argument, which names what is wrong with the trial and what is valid.
+// Throws ConfigError, which names what is wrong with the trial and what is valid.
 void for_each_arrival(const v1::MarkingTrial& trial, const OnRate& on_rate,
                       const OnArrival& on_arrival);
 

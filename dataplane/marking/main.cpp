@@ -10,6 +10,7 @@
 #include <iostream>
 #include <string>
 
+#include "base/config_error.h"
 #include "dataplane/marking/trial.h"
 
 namespace {
@@ -40,7 +41,7 @@ int main(int argc, char** argv) {
     v1::MarkingTrial trial;
     const auto status = google::protobuf::util::JsonStringToMessage(line, &trial);
     if (!status.ok()) {
-      throw std::invalid_argument("trial: " + std::string(status.message()));
+      throw ConfigError("trial: " + std::string(status.message()));
     }
     marking::run(trial,
                  [](const marking::PacketRecord& record, std::span<const std::uint64_t> values) {

@@ -4,10 +4,10 @@
 #include <array>
 #include <deque>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "base/config_error.h"
 #include "dataplane/engine/api/switch.h"
 #include "dataplane/engine/control/output.h"
 #include "dataplane/marking/arrivals.h"
@@ -84,8 +84,7 @@ class Trial : public engine::Output {
     for (const v1::SwitchUpdate& update : spec.updates()) {
       const engine::Status status = updates::apply(switch_, update);
       if (!status.ok()) {
-        throw std::invalid_argument("trial: " + update.ShortDebugString() + ": " +
-                                    status.message());
+        throw ConfigError("trial: " + update.ShortDebugString() + ": " + status.message());
       }
     }
     for (const v1::TrafficClass& one : spec.classes()) frames_.push_back(frame_of(one));
@@ -125,7 +124,7 @@ class Trial : public engine::Output {
 
   void set_port(std::uint32_t port, const engine::PortConfig& config) {
     const engine::Status status = switch_.set_port(port, config, now_);
-    if (!status.ok()) throw std::invalid_argument("trial: " + status.message());
+    if (!status.ok()) throw ConfigError("trial: " + status.message());
   }
 
   Packet& packet(std::uint64_t number) { return packets_[number % kIdentifications]; }
@@ -222,7 +221,7 @@ class Trial : public engine::Output {
   void read_registers() {
     for (int i = 0; i < spec_.registers_size(); ++i) {
       const engine::Result<engine::Bytes> cell = switch_.read_register(spec_.registers(i), port_);
-      if (!cell.ok()) throw std::invalid_argument("trial: " + cell.status().message());
+      if (!cell.ok()) throw ConfigError("trial: " + cell.status().message());
       std::uint64_t value = 0;
       for (const char byte : *cell) value = value << 8 | static_cast<unsigned char>(byte);
       values_[static_cast<std::size_t>(i)] = value;
@@ -252,11 +251,10 @@ class Trial : public engine::Output {
 
 void run(const v1::MarkingTrial& trial, const Record& record) {
   if (trial.port().fair_queueing()) {
-    throw std::invalid_argument(
-        "trial: port: fair_queueing; valid: a queue in order, or two by priority");
+    throw ConfigError("trial: port: fair_queueing; valid: a queue in order, or two by priority");
   }
   if (trial.has_queue_disc()) {
-    throw std::invalid_argument("trial: queue_disc; valid: none, it is tiercast-ns3's");
+    throw ConfigError("trial: queue_disc; valid: none, it is tiercast-ns3's");
   }
   Trial(trial, record).run();
 }

@@ -12,7 +12,7 @@
 namespace tiercast::marking {
 
 // Calls `record` for each packet that arrived, with the values of the trial's registers when it was
-// decided on (0 if it never was). Throws std::invalid_argument, which names what is wrong and what
+// decided on (0 if it never was). Throws ConfigError, which names what is wrong and what
 // is valid, and engine::LoadError.
 using Record = std::function<void(const PacketRecord&, std::span<const std::uint64_t>)>;
 void run(const v1::MarkingTrial& trial, const Record& record);

@@ -2,12 +2,11 @@
 // header with its name instead, for the build (prebuilt.cpp).
 //
 //   tiercast-native-code [--key] program.json > program.cpp
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <string>
 #include <string_view>
 
+#include "base/text_file.h"
 #include "dataplane/native/source.h"
 
 namespace {
@@ -23,13 +22,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string path = argv[argc - 1];
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    std::cerr << "tiercast-native-code: " << path << ": cannot be read\n";
-    return 2;
-  }
-  const std::string json{std::istreambuf_iterator<char>(file), {}};
   try {
+    const std::string json = tiercast::read_text_file(path).text;
     const auto source = tiercast::native::make_source(*tiercast::engine::Program::load(json, path));
     if (source.text.empty()) {
       std::cerr << "tiercast-native-code: " << path << ": the program has no native code\n";

@@ -2,12 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/text_file.h"
 #include "dataplane/engine/api/program.h"
 #include "dataplane/native/native_code.h"
 #include "dataplane/stf/runner.h"
@@ -31,17 +30,6 @@ const char* const kExamples = R"(Examples:
 Exit status: 0 all passed, 1 one failed, 2 a wrong argument or a file that cannot be read.
 )";
 
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!fs::is_regular_file(path) || !file) {
-    throw std::runtime_error(path.string() + ": cannot be read");
-  }
-  if (fs::file_size(path) > 0) text << file.rdbuf();
-  if (!text) throw std::runtime_error(path.string() + ": cannot be read");
-  return text.str();
-}
-
 std::vector<fs::path> scripts_of(const std::vector<std::string>& arguments) {
   std::vector<fs::path> scripts;
   for (const std::string& argument : arguments) {
@@ -61,9 +49,10 @@ std::vector<fs::path> scripts_of(const std::vector<std::string>& arguments) {
 }
 
 tiercast::stf::Verdict run(const fs::path& script, const fs::path& json, bool native) {
-  const auto commands = tiercast::stf::parse_script(read_file(script));
+  const auto commands = tiercast::stf::parse_script(tiercast::read_text_file(script).text);
   try {
-    const auto program = tiercast::engine::Program::load(read_file(json), json.filename().string());
+    const auto program = tiercast::engine::Program::load(tiercast::read_text_file(json).text,
+                                                         json.filename().string());
     if (!native) return tiercast::stf::run_script(program, commands);
     const auto code = tiercast::native::obtain(*program);
     if (code.program == nullptr) return {false, code.how};

@@ -9,9 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +20,7 @@
 
 #include "base/privileges.h"
 #include "base/sandbox.h"
+#include "base/text_file.h"
 #include "dataplane/native/builder.h"
 #include "dataplane/switch/data_plane.h"
 #include "dataplane/switch/lab_service.h"
@@ -36,14 +35,8 @@ namespace {
 
 constexpr int kUsage = 2;  // exit status for a wrong argument
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw OptionError(fmt::format("{}: cannot be read", path));
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 p4::config::v1::P4Info read_p4info(const std::string& path) {
-  const std::string text = read_file(path);
+  const std::string text = read_text_file(path).text;
   p4::config::v1::P4Info info;
   const bool is_text = path.ends_with(".txt") || path.ends_with(".txtpb");
   if (is_text ? !google::protobuf::TextFormat::ParseFromString(text, &info)
@@ -55,7 +48,7 @@ p4::config::v1::P4Info read_p4info(const std::string& path) {
 
 void load_program(const Options& options, DataPlane& data_plane, P4RuntimeService& service) {
   if (options.json_path.empty()) return;
-  const std::string json = read_file(options.json_path);
+  const std::string json = read_text_file(options.json_path).text;
   if (options.p4info_path.empty()) {
     data_plane.set_program(engine::Program::load(json, options.json_path));
     return;

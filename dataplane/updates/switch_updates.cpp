@@ -1,10 +1,9 @@
 #include "dataplane/updates/switch_updates.h"
 
-#include <fstream>
-#include <iterator>
-#include <stdexcept>
 #include <vector>
 
+#include "base/config_error.h"
+#include "base/text_file.h"
 #include "dataplane/engine/queues/priority_message.h"
 #include "dataplane/engine/queues/red_message.h"
 #include "dataplane/engine/queues/wire_message.h"
@@ -61,8 +60,7 @@ engine::Status write_group(engine::Switch& at, v1::SwitchUpdate::Op op,
 
 engine::Status apply(engine::Switch& at, const v1::SwitchUpdate& update) {
   if (update.op() == v1::SwitchUpdate::OP_UNSPECIFIED) {
-    throw std::invalid_argument(update.ShortDebugString() +
-                                ": no op; valid: INSERT, MODIFY, DELETE");
+    throw ConfigError(update.ShortDebugString() + ": no op; valid: INSERT, MODIFY, DELETE");
   }
   switch (update.entity_case()) {
     case v1::SwitchUpdate::kEntry: return write_entry(at, update.op(), update.entry());
@@ -76,8 +74,7 @@ engine::Status apply(engine::Switch& at, const v1::SwitchUpdate& update) {
       return at.write_register(update.cell().array(), update.cell().index(), update.cell().value());
     case v1::SwitchUpdate::ENTITY_NOT_SET: break;
   }
-  throw std::invalid_argument(update.ShortDebugString() +
-                              ": no entity; valid: entry, group, clone, cell");
+  throw ConfigError(update.ShortDebugString() + ": no entity; valid: entry, group, clone, cell");
 }
 
 engine::PortConfig port_config(const v1::SimulatedPort& port) {
@@ -98,10 +95,7 @@ engine::PortConfig port_config(const v1::SimulatedPort& port) {
 }
 
 std::shared_ptr<const engine::Program> load_program(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::invalid_argument(path + ": cannot be read");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return engine::Program::load(text, path);
+  return engine::Program::load(read_text_file(path).text, path);
 }
 
 }  // namespace tiercast::updates

@@ -9,12 +9,12 @@
 
 namespace tiercast::updates {
 
-// Throws std::invalid_argument if there is no entity, or no operation.
+// Throws ConfigError if there is no entity, or no operation.
 engine::Status apply(engine::Switch& at, const v1::SwitchUpdate& update);
 
 engine::PortConfig port_config(const v1::SimulatedPort& port);
 
-// Throws std::invalid_argument if the file cannot be read, and engine::LoadError.
+// Throws ConfigError if the file cannot be read, and engine::LoadError.
 std::shared_ptr<const engine::Program> load_program(const std::string& path);
 
 }  // namespace tiercast::updates

@@ -7,17 +7,12 @@
 #include <compare>
 #include <cstdint>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
-namespace tiercast {
+#include "base/config_error.h"
 
-// A user gave a wrong value. The text names the place, the value and the valid choices.
-class ConfigError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+namespace tiercast {
 
 class Duration {
  public:

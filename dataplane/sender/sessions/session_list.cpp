@@ -4,12 +4,10 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
-#include "agent/file.h"
 #include "agent/members.h"
 #include "agent/seal.h"
+#include "base/text_file.h"
 #include "protocols/core/session_config.h"
 #include "protocols/wire/wire.h"
 
@@ -48,12 +46,9 @@ std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec) {
 }
 
 v1::SessionList read_sessions(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw ConfigError(fmt::format("{}: cannot be read", path));
-  std::ostringstream text;
-  text << file.rdbuf();
+  const TextFile file = read_text_file(path);
   v1::SessionList list;
-  const auto status = google::protobuf::util::JsonStringToMessage(text.str(), &list);
+  const auto status = google::protobuf::util::JsonStringToMessage(file.text, &list);
   if (!status.ok()) {
     throw ConfigError(fmt::format(
         R"({}: {}; a session list is {{"sessions": [{{"session": 1, "scheme": "sim"}}]}})", path,
@@ -61,9 +56,7 @@ v1::SessionList read_sessions(const std::string& path) {
   }
   if (list.sessions().empty()) throw ConfigError(fmt::format("{}: no sessions in it", path));
   const auto has_keys = [](const v1::SessionSpec& spec) { return spec.has_keys(); };
-  if (std::any_of(list.sessions().begin(), list.sessions().end(), has_keys)) {
-    agent::require_private(path);
-  }
+  if (std::any_of(list.sessions().begin(), list.sessions().end(), has_keys)) file.require_private();
   return list;
 }
 

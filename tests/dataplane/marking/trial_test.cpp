@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <stdexcept>
 #include <vector>
+
+#include "base/config_error.h"
 
 namespace tiercast::marking {
 namespace {
@@ -186,7 +187,7 @@ void expect_refusal(const v1::MarkingTrial& trial, const std::string& text) {
   try {
     run(trial, [](const PacketRecord&, std::span<const std::uint64_t>) {});
     ADD_FAILURE() << "accepted: " << text;
-  } catch (const std::invalid_argument& error) {
+  } catch (const ConfigError& error) {
     EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
   }
 }
@@ -209,7 +210,7 @@ TEST(Trial, RefusesWithTheValueAndWhatIsValid) {
   expect_refusal(wrong, "no_such");
   wrong = trial(1);
   wrong.set_program("/nowhere.json");
-  expect_refusal(wrong, "/nowhere.json: cannot be read");
+  expect_refusal(wrong, "/nowhere.json: No such file or directory");
   wrong = trial(1);
   wrong.mutable_port()->set_rate_bps(0);
   expect_refusal(wrong, "port; valid: one with a rate");

@@ -153,4 +153,4 @@ def test_keys_that_cannot_be_used(
 ) -> None:
     folder = shutil.copytree(keys, tmp_path / "keys")
     spoil(folder)
-    assert f"--tls {folder}: {said}" in refusal(tmp_path, "--tls", str(folder))
+    assert f"--tls {folder}/{said}" in refusal(tmp_path, "--tls", str(folder))

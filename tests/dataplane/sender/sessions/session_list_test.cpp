@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <fstream>
@@ -80,6 +81,12 @@ TEST(SenderSessionList, FilesAreReadAndFaultsNamed) {
   EXPECT_THAT(error("{"), HasSubstr(path));
   EXPECT_THAT(error("{}"), HasSubstr("no sessions"));
   EXPECT_THROW(read_sessions("/nonexistent"), ConfigError);
+  const char* const with_keys =
+      R"({"sessions": [{"keys": {"nonce": "AAAAAAAAAAAAAAAAAAAAAA==", "group": "", "feedback": ""}}]})";
+  EXPECT_EQ(::chmod(path.c_str(), 0640), 0);
+  EXPECT_THAT(error(with_keys), HasSubstr("others may use it, and it has keys (mode 640)"));
+  EXPECT_EQ(::chmod(path.c_str(), 0600), 0);
+  EXPECT_EQ(error(with_keys), "");
   std::remove(path.c_str());
 }
 
