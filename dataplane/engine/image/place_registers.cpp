@@ -12,8 +12,9 @@
 namespace tiercast::engine {
 namespace {
 
-constexpr std::uint64_t kLine = 8;           // cells of a cache line
-constexpr std::size_t kMostNodes = 1 << 12;  // the branches of more take too long to find
+constexpr std::uint64_t kLine = 8;  // cells of a cache line
+// The branches of more take too long to find; all arrays of one size then stand together.
+constexpr std::size_t kMostNodes = 1 << 12;
 
 using Branches = std::set<std::uint32_t>;
 
