@@ -35,34 +35,40 @@ std::int64_t TrafficManager::Port::next_event() const {
 void TrafficManager::move_in_heap(std::uint32_t index, std::size_t place) {
   while (place > 0 && earlier(index, due_[(place - 1) / 2])) {
     due_[place] = due_[(place - 1) / 2];
-    ports_[due_[place]].place = static_cast<std::uint32_t>(place);
+    port_at(due_[place]).place = static_cast<std::uint32_t>(place);
     place = (place - 1) / 2;
   }
   for (std::size_t child; (child = 2 * place + 1) < due_.size(); place = child) {
     if (child + 1 < due_.size() && earlier(due_[child + 1], due_[child])) ++child;
     if (!earlier(due_[child], index)) break;
     due_[place] = due_[child];
-    ports_[due_[place]].place = static_cast<std::uint32_t>(place);
+    port_at(due_[place]).place = static_cast<std::uint32_t>(place);
   }
   due_[place] = index;
-  ports_[index].place = static_cast<std::uint32_t>(place);
+  port_at(index).place = static_cast<std::uint32_t>(place);
+  first_due_ns_ = port_at(due_[0]).due_ns;
 }
 
 void TrafficManager::unschedule(std::uint32_t index) {
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   port.due_ns = kNever;
   if (port.is_soon) {
     port.is_soon = false;
     soon_.remove(index);
+    if (soon_.empty()) soon_ns_ = kNever;
     return;
   }
   const std::uint32_t last = due_.back();
   due_.pop_back();
-  if (last != index) move_in_heap(last, port.place);
+  if (last != index) {
+    move_in_heap(last, port.place);
+  } else if (due_.empty()) {
+    first_due_ns_ = kNever;
+  }
 }
 
 void TrafficManager::schedule(std::uint32_t index) {
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   const std::int64_t next = port.next_event();
   if (next == port.due_ns) return;
   const bool in_heap = port.due_ns != kNever && !port.is_soon;
@@ -90,7 +96,7 @@ std::uint32_t TrafficManager::next_port() const {
 }
 
 void TrafficManager::set(std::uint32_t index, const PortConfig& config, std::int64_t now_ns) {
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   if (!port.exists) {
     port.exists = true;
     active_.insert(std::lower_bound(active_.begin(), active_.end(), index), index);
@@ -131,7 +137,7 @@ std::uint64_t TrafficManager::seed_of(std::uint32_t index) const {
 
 void TrafficManager::set_wires(std::uint32_t index, std::int64_t now_ns) {
   constexpr std::uint64_t kWire = 1, kArriving = 2;  // RED has the seed itself
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   port.wire.set(port.config.wire, seed_of(index) + kWire);
   port.arriving.set(port.config.rx_wire, seed_of(index) + kArriving);
   port.delays_arrivals = port.config.rx_delay_ns > 0 || port.arriving.is_impaired();
@@ -148,7 +154,7 @@ void TrafficManager::set_wires(std::uint32_t index, std::int64_t now_ns) {
 
 // The link has gone down.
 void TrafficManager::lose_all(std::uint32_t index) {
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   while (!port.none_waits()) {
     Packet* packet = port.take_waiting();
     take_from_queue(port, *packet);
@@ -159,22 +165,22 @@ void TrafficManager::lose_all(std::uint32_t index) {
 }
 
 void TrafficManager::lose_on_wire(std::uint32_t index, Packet* packet) {
-  ++ports_[index].stats.lost_packets;
-  ++ports_[index].labels.of(packet->label).lost;
+  ++port_at(index).stats.lost_packets;
+  ++port_at(index).labels.of(packet->label).lost;
   client_.lost(index, *packet, Loss::kOnWire);
   pool_.give(packet);
 }
 
 void TrafficManager::lose_arriving(std::uint32_t index, Packet* packet) {
-  ++ports_[index].stats.rx_lost_packets;
+  ++port_at(index).stats.rx_lost_packets;
   client_.lost(index, *packet, Loss::kOnArrivingWire);
   pool_.give(packet);
 }
 
 // The link is down.
 void TrafficManager::lose_unserved(std::uint32_t index, Packet* packet) {
-  ++ports_[index].stats.down_dropped_packets;
-  ++ports_[index].labels.of(packet->label).down_dropped;
+  ++port_at(index).stats.down_dropped_packets;
+  ++port_at(index).labels.of(packet->label).down_dropped;
   client_.lost(index, *packet, Loss::kDown);
   pool_.give(packet);
 }
@@ -201,7 +207,7 @@ void TrafficManager::set_queues(Port& port) {
 
 // The average outlives a change of the parameters, and the decisions on what waits stand.
 void TrafficManager::set_red(std::uint32_t index, const std::optional<RedConfig>& config) {
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   if (!config) {
     port.red.reset();
   } else if (port.red != nullptr) {
@@ -229,13 +235,13 @@ void TrafficManager::mark(std::uint32_t index, Packet& packet, std::int64_t now_
   if (!is_ecn_capable(packet.buffer->frame())) return;  // the program has made it another packet
   pool_.unshare(packet);
   mark_congestion(packet.buffer->frame());
-  ++ports_[index].stats.marked_packets;
-  ++ports_[index].labels.of(packet.label).marked;
+  ++port_at(index).stats.marked_packets;
+  ++port_at(index).labels.of(packet.label).marked;
   client_.marked(index, packet, now_ns);
 }
 
 void TrafficManager::remove(std::uint32_t index) {
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   while (!port.none_waits()) {
     Packet* packet = port.take_waiting();
     ++port.labels.of(packet->label).dropped;
@@ -268,7 +274,7 @@ bool TrafficManager::is_full(const Port& port, const QueueDiscipline::Length& le
 }
 
 bool TrafficManager::make_room(std::uint32_t index, std::uint32_t queue, const Packet& arriving) {
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   if (!port.config.layered || is_full(port, {}, arriving)) return false;
   do {
     Packet* packet = port.queues->give_way(queue, arriving);
@@ -282,7 +288,7 @@ bool TrafficManager::make_room(std::uint32_t index, std::uint32_t queue, const P
 }
 
 void TrafficManager::lose_in_queue(std::uint32_t index, Packet* packet, std::uint32_t frame_bytes) {
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   ++port.labels.of(packet->label).dropped;
   ++port.stats.dropped_packets;
   port.stats.dropped_bytes += frame_bytes;
@@ -292,7 +298,7 @@ void TrafficManager::lose_in_queue(std::uint32_t index, Packet* packet, std::uin
 
 void TrafficManager::enqueue(std::uint32_t index, Packet* packet, std::uint32_t frame_bytes,
                              std::int64_t now_ns) {
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   if (port.is_direct && port.in_service == nullptr && port.waiting.empty() && !port.in_egress) {
     return pass(index, port, packet, frame_bytes, now_ns);
   }
@@ -394,7 +400,7 @@ void TrafficManager::take_from_queue(Port& port, const Packet& packet) {
 }
 
 void TrafficManager::serve(std::uint32_t index, std::int64_t now_ns) {
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   while (port.in_service == nullptr && !port.none_waits()) {
     Packet* packet = port.take_waiting();
     take_from_queue(port, *packet);
@@ -431,7 +437,7 @@ void TrafficManager::put_on_wire(std::uint32_t index, Port& port, Packet* packet
 
 void TrafficManager::put_on_impaired_wire(std::uint32_t index, Packet* packet,
                                           std::int64_t sent_ns) {
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   const std::uint32_t label = packet->label;
   if (!port.wire.is_impaired()) return port.wire.put(packet, sent_ns + port.config.delay_ns);
   switch (port.wire.impair(packet, sent_ns + port.config.delay_ns, pool_)) {
@@ -445,7 +451,7 @@ void TrafficManager::put_on_impaired_wire(std::uint32_t index, Packet* packet,
 }
 
 void TrafficManager::delay_arrival(std::uint32_t index, Packet* packet, std::int64_t now_ns) {
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   pool_.take_vector_back(*packet);
   const std::int64_t due_ns = now_ns + port.config.rx_delay_ns;
   if (!port.arriving.is_impaired()) {
@@ -481,13 +487,14 @@ void TrafficManager::deliver_leaving() {
     const Leaving next = leaving_[first_leaving_];
     if (!soon_.empty() || !due_.empty()) {
       const std::uint32_t other = next_port();
-      if (ports_[other].due_ns == leaving_ns_ && other < next.port) return step_at(other);
+      if (port_at(other).due_ns == leaving_ns_ && other < next.port) return step_at(other);
     }
     ++first_leaving_;
-    deliver(next.port, ports_[next.port], next.packet);
+    deliver(next.port, port_at(next.port), next.packet);
   }
   leaving_.clear();
   first_leaving_ = 0;
+  leaving_ns_ = kNever;
 }
 
 void TrafficManager::step() {
@@ -497,7 +504,7 @@ void TrafficManager::step() {
 }
 
 void TrafficManager::step_at(std::uint32_t index) {
-  Port& port = ports_[index];
+  Port& port = port_at(index);
   const std::int64_t now_ns = port.due_ns;
   if (port.wire.next_event() == now_ns) {
     // All of them: no other port's event, and no timer, comes between frames of one instant.

@@ -56,35 +56,33 @@ class TrafficManager {
   // seed: of RED's random numbers; each port has its own.
   TrafficManager(std::uint32_t ports, PacketPool& pool, Client& client, std::uint64_t seed);
 
-  bool has(std::uint32_t port) const { return port < ports_.size() && ports_[port].exists; }
+  bool has(std::uint32_t port) const {
+    return port < ports_.size() && ports_[port] != nullptr && ports_[port]->exists;
+  }
   // RED on arrival of a port that exists; null: it has none.
-  const Red* red(std::uint32_t port) const { return ports_[port].red.get(); }
+  const Red* red(std::uint32_t port) const { return port_at(port).red.get(); }
   // The rate is rounded to whole bit/s. wrong() must be empty.
   void set(std::uint32_t port, const PortConfig& config, std::int64_t now_ns);
   void remove(std::uint32_t port);
-  const PortConfig& config(std::uint32_t port) const { return ports_[port].config; }
-  PortStats& stats(std::uint32_t port) { return ports_[port].stats; }
+  const PortConfig& config(std::uint32_t port) const { return port_at(port).config; }
+  PortStats& stats(std::uint32_t port) { return port_at(port).stats; }
   // In service or on the wire.
   std::uint32_t on_wire(std::uint32_t port) const {
-    return ports_[port].wire.count() + (ports_[port].in_service == nullptr ? 0 : 1);
+    return port_at(port).wire.count() + (port_at(port).in_service == nullptr ? 0 : 1);
   }
   // The port must exist or have existed.
-  const LabelTable& labels(std::uint32_t port) const { return ports_[port].labels; }
+  const LabelTable& labels(std::uint32_t port) const { return port_at(port).labels; }
   std::vector<std::uint32_t> ports() const;
 
   // Takes ownership of the packet, whose frame now has frame_bytes bytes. The port must exist.
   void enqueue(std::uint32_t port, Packet* packet, std::uint32_t frame_bytes, std::int64_t now_ns);
   // Whether packets received on the port must pass through delay_arrival().
-  bool delays_arrivals(std::uint32_t port) const { return ports_[port].delays_arrivals; }
+  bool delays_arrivals(std::uint32_t port) const { return port_at(port).delays_arrivals; }
   // Takes ownership of the packet and calls Client::arrive after the port's rx_delay_ns, unless its
   // rx_wire loses it.
   void delay_arrival(std::uint32_t port, Packet* packet, std::int64_t now_ns);
 
-  std::int64_t next_event() const {
-    if (!leaving_.empty()) return leaving_ns_;
-    return std::min(due_.empty() ? kNever : ports_[due_[0]].due_ns,
-                    soon_.empty() ? kNever : soon_ns_);
-  }
+  std::int64_t next_event() const { return std::min({leaving_ns_, soon_ns_, first_due_ns_}); }
   // Performs the earliest event, which is due at next_event(). Of simultaneous events, the lower
   // port comes first; at one port, frames that leave the wire come first, then the end of a
   // service, then arrivals.
@@ -142,6 +140,13 @@ class TrafficManager {
     std::uint32_t count_ = 0;
   };
 
+  // Makes the port if it is used for the first time.
+  Port& port_at(std::uint32_t port) const {
+    std::unique_ptr<Port>& at = ports_[port];
+    if (at == nullptr) [[unlikely]]
+      at = std::make_unique<Port>();
+    return *at;
+  }
   // Puts the port into soon_ or due_, according to its next event.
   void schedule(std::uint32_t port);
   void unschedule(std::uint32_t port);
@@ -149,7 +154,7 @@ class TrafficManager {
   std::uint32_t next_port() const;
   void move_in_heap(std::uint32_t port, std::size_t place);
   bool earlier(std::uint32_t a, std::uint32_t b) const {
-    return ports_[a].due_ns != ports_[b].due_ns ? ports_[a].due_ns < ports_[b].due_ns : a < b;
+    return port_at(a).due_ns != port_at(b).due_ns ? port_at(a).due_ns < port_at(b).due_ns : a < b;
   }
   // Performs the port's next event.
   void step_at(std::uint32_t port);
@@ -188,15 +193,20 @@ class TrafficManager {
   [[gnu::noinline]] void mark(std::uint32_t port, Packet& packet, std::int64_t now_ns);
   std::uint32_t bytes_on_link(const Port& port, std::uint32_t frame_bytes) const;
 
+  // When soon_, due_ and leaving_ are due; kNever: there are none.
+  std::int64_t soon_ns_ = kNever;
+  std::int64_t first_due_ns_ = kNever;
+  std::int64_t leaving_ns_ = kNever;
+
   PacketPool& pool_;
   Client& client_;
   const std::uint64_t seed_;
-  std::vector<Port> ports_;
+  // Most numbers are never used, and a port has hundreds of bytes.
+  mutable std::vector<std::unique_ptr<Port>> ports_;
   std::vector<std::uint32_t> active_;  // ports that exist, ascending
   // The ports with pending events. soon_ has those due at the instant soon_ns_, which for ports
   // without a rate is the present. due_ has the others, as a binary heap with the earliest on top.
   PortSet soon_;
-  std::int64_t soon_ns_ = kNever;
   std::vector<std::uint32_t> due_;
   // Frames that have no delay, on a wire without others, are here instead, by ascending ports, and
   // go at leaving_ns_, the present: no event is earlier.
@@ -206,7 +216,6 @@ class TrafficManager {
   };
   std::vector<Leaving> leaving_;
   std::size_t first_leaving_ = 0;  // those before it have left
-  std::int64_t leaving_ns_ = 0;
 };
 
 }  // namespace tiercast::engine
