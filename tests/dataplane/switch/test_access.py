@@ -139,12 +139,12 @@ def test_tcp_without_tls_where_the_user_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda folder: (folder / "agent.key").unlink(), "agent.key: No such file or directory"),
-        (lambda folder: (folder / "agent.key").chmod(0o640), "agent.key: others may use it"),
-        (lambda folder: (folder / "ca.pem").write_text("none"), "ca.pem: not a PEM file"),
+        (lambda folder: (folder / "agent.key").unlink(), "/agent.key: No such file or directory"),
+        (lambda folder: (folder / "agent.key").chmod(0o640), "/agent.key: others may use it"),
+        (lambda folder: (folder / "ca.pem").write_text("none"), "/ca.pem: not a PEM file"),
         (
             lambda folder: shutil.copy(folder / "observer.pem", folder / "agent.pem"),
-            "agent.pem is not the certificate of agent.key",
+            ": agent.pem is not the certificate of agent.key",
         ),
     ],
 )
@@ -153,4 +153,4 @@ def test_keys_that_cannot_be_used(
 ) -> None:
     folder = shutil.copytree(keys, tmp_path / "keys")
     spoil(folder)
-    assert f"--tls {folder}/{said}" in refusal(tmp_path, "--tls", str(folder))
+    assert f"--tls {folder}{said}" in refusal(tmp_path, "--tls", str(folder))
