@@ -36,8 +36,8 @@ the slower TCP flow, which is the one beside the liar; packets lost of all sent 
 feedback messages that the sender refused; all over the end of each run. The row `nobody` is the
 same without a liar; `alone` is without the honest member beside it. Queues are drop tail; `fair`
 ones are one for each flow, and of those a full `layered` one drops the session's highest layer. SIM
-runs without TCP, beside which it has its lowest rate. [security.md](security.md#members-that-lie)
-says what is bounded, and by what.
+runs without TCP, beside which it has its lowest rate. Below a switch that aggregates, it is the
+switch that refuses. [security.md](security.md#members-that-lie) says what is bounded, and by what.
 """
 
 

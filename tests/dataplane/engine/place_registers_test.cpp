@@ -34,8 +34,8 @@ void expect_each_cell_once(const Image& image) {
 
 TEST(PlaceRegisters, NoCellIsInTwoElements) {
   Image image;
-  image.registers = {{"narrow", 5, 1}, {"none", 0, 32}, {"wide", 5, 200}, {"one", 1, 64},
-                     {"widest", 7, 2048}, {"other", 5, 64}};
+  image.registers = {{"narrow", 5, 1}, {"none", 0, 32},     {"wide", 5, 200},
+                     {"one", 1, 64},   {"widest", 7, 2048}, {"other", 5, 64}};
   place_registers(image);
   expect_each_cell_once(image);
   for (const char* program : {"tiercast", "tiercast_psa", "router", "state", "control"}) {
@@ -46,8 +46,8 @@ TEST(PlaceRegisters, NoCellIsInTwoElements) {
   }
 }
 
-// What one data packet of a session reads and writes. Its group cache is used once a round, by fewer
-// packets, and the average of a port by packets that concern no session.
+// What one data packet of a session reads and writes. Its group cache is used once a round, by
+// fewer packets, and the average of a port by packets that concern no session.
 TEST(PlaceRegisters, WhatIsUsedTogetherStandsTogether) {
   const auto program = any_program("tiercast");
   const Image& image = program->image();
