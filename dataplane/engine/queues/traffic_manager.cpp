@@ -46,7 +46,6 @@ void TrafficManager::move_in_heap(std::uint32_t index, std::size_t place) {
   }
   due_[place] = index;
   port_at(index).place = static_cast<std::uint32_t>(place);
-  first_due_ns_ = port_at(due_[0]).due_ns;
 }
 
 void TrafficManager::unschedule(std::uint32_t index) {
@@ -55,16 +54,11 @@ void TrafficManager::unschedule(std::uint32_t index) {
   if (port.is_soon) {
     port.is_soon = false;
     soon_.remove(index);
-    if (soon_.empty()) soon_ns_ = kNever;
     return;
   }
   const std::uint32_t last = due_.back();
   due_.pop_back();
-  if (last != index) {
-    move_in_heap(last, port.place);
-  } else if (due_.empty()) {
-    first_due_ns_ = kNever;
-  }
+  if (last != index) move_in_heap(last, port.place);
 }
 
 void TrafficManager::schedule(std::uint32_t index) {
@@ -494,7 +488,6 @@ void TrafficManager::deliver_leaving() {
   }
   leaving_.clear();
   first_leaving_ = 0;
-  leaving_ns_ = kNever;
 }
 
 void TrafficManager::step() {

@@ -82,7 +82,11 @@ class TrafficManager {
   // rx_wire loses it.
   void delay_arrival(std::uint32_t port, Packet* packet, std::int64_t now_ns);
 
-  std::int64_t next_event() const { return std::min({leaving_ns_, soon_ns_, first_due_ns_}); }
+  std::int64_t next_event() const {
+    if (!leaving_.empty()) return leaving_ns_;
+    return std::min(due_.empty() ? kNever : port_at(due_[0]).due_ns,
+                    soon_.empty() ? kNever : soon_ns_);
+  }
   // Performs the earliest event, which is due at next_event(). Of simultaneous events, the lower
   // port comes first; at one port, frames that leave the wire come first, then the end of a
   // service, then arrivals.
@@ -193,11 +197,6 @@ class TrafficManager {
   [[gnu::noinline]] void mark(std::uint32_t port, Packet& packet, std::int64_t now_ns);
   std::uint32_t bytes_on_link(const Port& port, std::uint32_t frame_bytes) const;
 
-  // When soon_, due_ and leaving_ are due; kNever: there are none.
-  std::int64_t soon_ns_ = kNever;
-  std::int64_t first_due_ns_ = kNever;
-  std::int64_t leaving_ns_ = kNever;
-
   PacketPool& pool_;
   Client& client_;
   const std::uint64_t seed_;
@@ -207,6 +206,7 @@ class TrafficManager {
   // The ports with pending events. soon_ has those due at the instant soon_ns_, which for ports
   // without a rate is the present. due_ has the others, as a binary heap with the earliest on top.
   PortSet soon_;
+  std::int64_t soon_ns_ = kNever;
   std::vector<std::uint32_t> due_;
   // Frames that have no delay, on a wire without others, are here instead, by ascending ports, and
   // go at leaving_ns_, the present: no event is earlier.
@@ -216,6 +216,7 @@ class TrafficManager {
   };
   std::vector<Leaving> leaving_;
   std::size_t first_leaving_ = 0;  // those before it have left
+  std::int64_t leaving_ns_ = 0;
 };
 
 }  // namespace tiercast::engine

@@ -164,12 +164,11 @@ class SwitchCore {
   const SwitchOptions options;
   Output& output;
   PortSet ports_down;
-  Tracer tracer;
-  SwitchStats stats;
-  // From here to the end: what every event reads, in one line of the cache.
-  alignas(64) std::unique_ptr<ProgramState> program;
+  std::unique_ptr<ProgramState> program;
   std::unique_ptr<TrafficManager> ports;
+  Tracer tracer;
   std::int64_t clock_ns = 0;
+  SwitchStats stats;
 
  private:
   // Runs a part as native code if there is any, otherwise the same as flat code.
