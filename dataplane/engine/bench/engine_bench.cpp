@@ -4,9 +4,7 @@
 //   ninja -C build engine_bench && build/dataplane/engine/engine_bench
 #include <benchmark/benchmark.h>
 
-#include <fstream>
-#include <sstream>
-
+#include "base/text_file.h"
 #include "dataplane/engine/api/switch.h"
 #include "dataplane/engine/bench/allocations.h"
 
@@ -82,10 +80,7 @@ class Rig {
  private:
   static std::shared_ptr<const Program> load() {
     const std::string path = std::string(TIERCAST_SOURCE) + "/p4src/compiled/tiercast.json";
-    std::ifstream file(path);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return Program::load(text.str(), path);
+    return Program::load(read_text_file(path).text, path);
   }
   Switch sw_;
 };

@@ -2,9 +2,8 @@
 
 #include <cstdio>
 #include <exception>
-#include <fstream>
-#include <iterator>
-#include <stdexcept>
+
+#include "base/text_file.h"
 
 namespace tiercast::bench {
 
@@ -18,9 +17,7 @@ int run_main(const char* name, int argc, char** argv, int (*run)(int, char**)) {
 }
 
 std::shared_ptr<const engine::Program> load_program(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw std::runtime_error("cannot read " + path);
-  return engine::Program::load(std::string{std::istreambuf_iterator<char>(file), {}}, path);
+  return engine::Program::load(read_text_file(path).text, path);
 }
 
 }  // namespace tiercast::bench

@@ -16,13 +16,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/text_file.h"
 #include "dataplane/switch/p4runtime/translate/bytestring.h"
 
 namespace tiercast::bench {
@@ -69,11 +68,6 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 void require(const grpc::Status& status, const std::string& what) {
   if (status.ok()) return;
   throw std::runtime_error(fmt::format("{}: {} ({})", what, status.error_message(),
@@ -83,7 +77,8 @@ void require(const grpc::Status& status, const std::string& what) {
 class Load {
  public:
   explicit Load(Options options) : options_(std::move(options)) {
-    if (!google::protobuf::TextFormat::ParseFromString(contents(options_.p4info), &p4info_)) {
+    if (!google::protobuf::TextFormat::ParseFromString(read_text_file(options_.p4info).text,
+                                                       &p4info_)) {
       throw std::runtime_error(options_.p4info + ": no P4Info in text form");
     }
     stub_ = p4::v1::P4Runtime::NewStub(
@@ -114,7 +109,7 @@ class Load {
     *config.mutable_election_id() = election_;
     config.set_action(p4::v1::SetForwardingPipelineConfigRequest::VERIFY_AND_COMMIT);
     *config.mutable_config()->mutable_p4info() = p4info_;
-    config.mutable_config()->set_p4_device_config(contents(options_.program));
+    config.mutable_config()->set_p4_device_config(read_text_file(options_.program).text);
     grpc::ClientContext context;
     p4::v1::SetForwardingPipelineConfigResponse done;
     require(stub_->SetForwardingPipelineConfig(&context, config, &done), "the program");
