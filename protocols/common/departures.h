@@ -23,8 +23,11 @@ class Departures {
   explicit Departures(std::size_t packets) : ring_(std::bit_ceil(packets)) {}
 
   // A packet leaves, or leaves again, with this time stamp; they never decrease. `highest`: the
-  // highest packet number that has left by then.
+  // highest packet number that has left by then. Copies of a packet that leave at the same instant
+  // take one place.
   void note(std::uint32_t stamp_us, std::uint32_t highest) {
+    const Departure& last = at(next_ - 1);
+    if (next_ != oldest_ && last.stamp_us == stamp_us && last.highest == highest) return;
     at(next_++) = {stamp_us, highest};
     if (next_ - oldest_ > ring_.size()) ++oldest_;
     // Stamps compare only if they are near each other.

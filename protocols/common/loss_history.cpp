@@ -29,7 +29,6 @@ LossHistory::Report LossHistory::receive(Time now, std::uint32_t seq, bool ce, D
   if (!started_) {
     started_ = true;
     expected_ = seq;
-    interval_start_ = seq;
   } else if (ahead < 0) {
     return report;
   }
@@ -56,7 +55,7 @@ void LossHistory::take_in_order() {
   std::size_t taken = 0;
   while (taken < early_count_ && early_[taken].seq == expected_) {
     in_order_at_ = early_[taken].at;
-    ++expected_;
+    advance_to(expected_ + 1);
     ++taken;
   }
   std::copy(early_.begin() + static_cast<std::ptrdiff_t>(taken),
@@ -78,13 +77,19 @@ void LossHistory::lose_hole(const Early& after, Duration window, Report& report)
     i += 1 + static_cast<std::uint32_t>(std::max(0.0, rest / step));
   }
   report.lost += lost;
-  expected_ = after.seq;
+  advance_to(after.seq);
+}
+
+void LossHistory::advance_to(std::uint32_t seq) {
+  position_ += seq - expected_;
+  expected_ = seq;
 }
 
 void LossHistory::congestion(Time at, std::uint32_t seq, Duration window, Report& report) {
   if (events_ > 0 && at <= event_at_ + window) return;
-  const double length = std::max(1.0, static_cast<double>(serial_difference(seq, interval_start_)));
-  const double df = discount(std::max(0, serial_difference(expected_, interval_start_)));
+  const std::uint64_t position = position_of(seq);
+  const double length = std::max<double>(1, packets_since_start(position));
+  const double df = discount(packets_since_start(position_));
   for (std::size_t i = std::min(closed_, kIntervals - 1); i > 0; --i) {
     intervals_[i] = {intervals_[i - 1].packets, intervals_[i - 1].discount * df};
   }
@@ -98,7 +103,7 @@ void LossHistory::congestion(Time at, std::uint32_t seq, Duration window, Report
   ++events_;
   ++report.events;
   event_at_ = at;
-  interval_start_ = seq;
+  interval_start_ = position;
 }
 
 void LossHistory::set_first_interval(double packets) {
@@ -106,9 +111,17 @@ void LossHistory::set_first_interval(double packets) {
   intervals_[events_ - 1].packets = std::max(1.0, packets);
 }
 
-std::uint32_t LossHistory::open_interval() const {
-  const std::uint32_t next = early_count_ > 0 ? early_[early_count_ - 1].seq + 1 : expected_;
-  return static_cast<std::uint32_t>(std::max(0, serial_difference(next, interval_start_)));
+std::uint64_t LossHistory::position_of(std::uint32_t seq) const {
+  return position_ + static_cast<std::uint64_t>(std::int64_t{serial_difference(seq, expected_)});
+}
+
+double LossHistory::packets_since_start(std::uint64_t position) const {
+  return position > interval_start_ ? static_cast<double>(position - interval_start_) : 0;
+}
+
+double LossHistory::open_interval() const {
+  return packets_since_start(early_count_ > 0 ? position_of(early_[early_count_ - 1].seq) + 1
+                                              : position_);
 }
 
 double LossHistory::mean_closed() const {

@@ -49,7 +49,7 @@ class LossHistory {
   std::uint64_t events() const { return events_; }
   // I_0: packets from the last event's first one, or the first packet, to the highest that has
   // arrived (RFC 5348, 5.3).
-  std::uint32_t open_interval() const;
+  double open_interval() const;
   // The number of closed intervals, and the length in packets of the i-th latest of them (from 0).
   std::size_t closed_intervals() const { return closed_; }
   double closed_interval(std::size_t i) const { return intervals_[i].packets; }
@@ -72,6 +72,9 @@ class LossHistory {
   void lose_hole(const Early& after, Duration window, Report& report);
   void congestion(Time at, std::uint32_t seq, Duration window, Report& report);
   void take_in_order();
+  void advance_to(std::uint32_t seq);
+  std::uint64_t position_of(std::uint32_t seq) const;
+  double packets_since_start(std::uint64_t position) const;  // of the open interval
   double mean_closed() const;
   double discount(double open) const;  // DF
 
@@ -84,7 +87,9 @@ class LossHistory {
 
   std::uint64_t events_ = 0;
   Time event_at_;
-  std::uint32_t interval_start_ = 0;  // number of the packet that starts the open interval
+  // Packet numbers wrap within an interval of hours; positions do not.
+  std::uint64_t position_ = 0;                    // of expected_, counted from the first packet
+  std::uint64_t interval_start_ = 0;              // of the packet that starts the open interval
   std::array<Interval, kIntervals> intervals_{};  // closed, latest first
   std::size_t closed_ = 0;
   double counted_first_ = 0;  // packets seen before the first event

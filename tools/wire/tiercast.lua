@@ -111,7 +111,7 @@ local MESSAGES = {
             { "sack_start", 4 },
             { "sack_end", 4 },
         },
-        record_rule = function(r, previous, m) return newer(r.sack_end, r.sack_start) and newer(r.sack_start, m.cum_ack) end,
+        record_rule = function(r, previous, m) return newer(r.sack_end, r.sack_start) and newer(r.sack_start, m.cum_ack) and newer(r.sack_end, m.cum_ack) end,
     },
     {
         name = "MldaData", scheme = 4, type = 1,

@@ -126,7 +126,8 @@ void Sender::take(Time now, const wire::MdpccReport& report, Sink& sink) {
   if (known != nullptr && !event && !serial_newer(report.probe_seq, known->probe_seq)) return;
 
   // Reflect the report, so that others who would say the same need not (PROTOCOLS 6.4).
-  if (known == nullptr) {
+  if (known == nullptr && reflections_ < settings_.max_reflections) {
+    ++reflections_;
     wire::MdpccReport reflection = report;
     reflection.reflected = true;
     std::array<std::byte, wire::MdpccReport::kBytes> message;
@@ -206,6 +207,7 @@ void Sender::timer(Time now, Sink& sink) {
   if (now < probe_at_) return;
   if (now - epoch_at_ >= advertised_grtt()) {
     epoch_at_ = now;
+    reflections_ = 0;
     object_.begin_epoch();
     if (peak_ > Duration::zero() && peak_ < grtt_) grtt_ = std::max(grtt_ * 0.9, peak_);
     grtt_ = std::clamp(grtt_, kMinGrtt, kMaxGrtt);

@@ -79,8 +79,9 @@ class Sender final : public SenderCore {
   Duration idle_interval_;  // between the probes of a finished transfer
 
   Duration grtt_;
-  Duration peak_;  // the largest sample since `epoch_at_`; zero: none
-  Time epoch_at_;  // when the last GRTT period ended
+  Duration peak_;             // the largest sample since `epoch_at_`; zero: none
+  Time epoch_at_;             // when the last GRTT period ended
+  unsigned reflections_ = 0;  // of reports, since `epoch_at_`
   Time reflected_at_;
 };
 

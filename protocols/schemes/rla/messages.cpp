@@ -67,7 +67,8 @@ Error parse(std::span<const std::byte> message, RlaAck& out) {
     const auto in = message.subspan(RlaAck::kFixedBytes + i * RlaSack::kBytes);
     out.sacks[i] = {get32(in, 0), get32(in, 4)};
     if (!serial_newer(out.sacks[i].end, out.sacks[i].start) ||
-        !serial_newer(out.sacks[i].start, out.cum_ack)) {
+        !serial_newer(out.sacks[i].start, out.cum_ack) ||
+        !serial_newer(out.sacks[i].end, out.cum_ack)) {
       return Error::kRecord;
     }
   }

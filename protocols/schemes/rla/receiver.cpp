@@ -12,7 +12,8 @@ namespace {
 // (PROTOCOLS 0.2). After enough of them in a row, this receiver takes them for the session's.
 constexpr std::int32_t kMaxDistance = 1 << 16;
 constexpr unsigned kStraysToRestart = 3;
-// If so many packets of a stream in a row are not new, the numbers came from a forged packet.
+// If so many packets of a stream in a row are not new here, though the sender does not repeat them,
+// the numbers came from a forged packet.
 constexpr unsigned kRepeatsToRestart = 8;
 constexpr unsigned kMaxHelloDoublings = 4;
 
@@ -116,7 +117,8 @@ bool Receiver::belongs(const wire::RlaData& data, std::size_t part) {
   if (started_ && first == first_ && distance >= -static_cast<std::int32_t>(ring_) &&
       distance <= kMaxDistance) {
     strays_ = 0;
-    repeats_ = distance < 0 ? repeats_ + 1 : 0;
+    if (distance >= 0) repeats_ = 0;
+    if (distance < 0 && (data.flags & wire::RlaData::kRetransmission) == 0) ++repeats_;
     if (data.payload_length == 0 && repeats_ >= kRepeatsToRestart) begin(data);
     return true;
   }

@@ -83,7 +83,7 @@ class Receiver final : public ReceiverCore {
   // Signs of a sender that restarted: packets far from the window but near each other.
   std::uint32_t stray_ = 0;
   unsigned strays_ = 0;
-  unsigned repeats_ = 0;  // packets in a row that were not new
+  unsigned repeats_ = 0;  // packets that were not new here, and no repeats, since the last new one
   Time waiting_since_;    // for packet cum_ack_
 };
 

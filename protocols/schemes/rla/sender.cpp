@@ -8,9 +8,13 @@
 namespace tiercast::rla {
 namespace {
 
-// Acknowledgements further behind the window than this are for another sender.
-constexpr std::int32_t kMaxBehind = 1 << 16;
+// Acknowledgements of packets that are further from the window are for another sender. No window is
+// larger.
+constexpr std::int32_t kMaxDistance = 1 << 16;
 constexpr double kMaxBackoff = 64;
+// Receivers that still follow an earlier sender say no hello. After so many of their intervals data
+// flows without one.
+constexpr double kHelloIntervals = 4;
 // An older echo belongs to no packet of this session.
 constexpr Duration kMaxEcho = Duration::milliseconds(60'000);
 
@@ -51,6 +55,8 @@ void Sender::membership(Time now, int top_rank, Sink& sink) {
   if (!subscribed_) {
     remove_all(sink);
     start_at_ = departure_ = Time::never();
+  } else if (!started_ && start_at_.is_never()) {
+    start_at_ = now_ + settings_.start_delay + settings_.hello_interval * kHelloIntervals;
   }
   arm();
 }
@@ -114,15 +120,17 @@ void Sender::hello(const wire::RlaAck& ack, std::uint32_t address, Sink& sink) {
     ++invalid_;
     return;
   }
-  if (!started_ && start_at_.is_never()) start_at_ = now_ + settings_.start_delay;
+  if (!started_) start_at_ = std::min(start_at_, now_ + settings_.start_delay);
   arm();
   pump(sink);
 }
 
 // --- Acknowledgements ----------------------------------------------------------------------------
 
-bool Sender::too_old(const wire::RlaAck& ack) const {
-  return serial_difference(ack.cum_ack, board_.base()) < -kMaxBehind;
+bool Sender::is_far_off(const wire::RlaAck& ack) const {
+  const std::int32_t ahead = serial_difference(ack.cum_ack, board_.base());
+  return ahead < -kMaxDistance || ahead > kMaxDistance ||
+         ack.end() - ack.cum_ack > static_cast<std::uint32_t>(kMaxDistance);
 }
 
 bool Sender::keep_to_proof(wire::RlaAck& ack, Proof& proof) {
@@ -158,7 +166,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     return;
   }
   if ((ack.flags & wire::RlaAck::kHello) != 0) return hello(ack, arrival.from, sink);
-  if (!started_ || too_old(ack)) {
+  if (!started_ || is_far_off(ack)) {
     ++invalid_;
     return;
   }
@@ -419,6 +427,7 @@ void Sender::timer(Time now, Sink& sink) {
   if (now_ >= start_at_) {
     start_at_ = Time::never();
     started_ = true;
+    probe_ = board_.members() == 0;
     arm();
   }
   const bool processed = now_ >= departure_;

@@ -3,7 +3,8 @@
 // packet, members.h the receivers, and repairs.h what is repeated.
 //
 // Receivers register with a hello before data flows, and with their first acknowledgement
-// afterwards.
+// afterwards. Data flows a while after the first hello; without one, which is so after a restart of
+// the sender, a little later.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +63,7 @@ class Sender final : public SenderCore {
   void remove(Member& member, Change why, Sink& sink);
   void remove_all(Sink& sink);
   void hello(const wire::RlaAck& ack, std::uint32_t address, Sink& sink);
-  bool too_old(const wire::RlaAck& ack) const;
+  bool is_far_off(const wire::RlaAck& ack) const;
   // Leaves out of it what its source cannot have, and so all beyond the window. False: its source
   // has proven nothing.
   bool keep_to_proof(wire::RlaAck& ack, Proof& proof);

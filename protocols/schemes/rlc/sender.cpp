@@ -33,8 +33,12 @@ void Sender::stop(Time now, Sink& sink) {
 }
 
 void Sender::membership(Time, int top_rank, Sink& sink) {
+  const auto before = active_layers_;
   active_layers_ =
       static_cast<unsigned>(std::clamp(top_rank + 1, 0, static_cast<int>(config_.layers)));
+  // No packet of a layer that starts carries a point that has passed: its first receiver would take
+  // the next layer without a burst.
+  for (unsigned k = before; k < active_layers_; ++k) sync_point_[k] = false;
   apply_rates(sink);
 }
 

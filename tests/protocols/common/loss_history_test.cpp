@@ -209,6 +209,24 @@ TEST(LossHistory, CountsOneLossAcrossTheWrap) {
   EXPECT_EQ(stream.history.open_interval(), 4u);
 }
 
+TEST(LossHistory, AnIntervalMayBeLongerThanPacketNumbersReach) {
+  Stream stream;
+  stream.fill(100);
+  stream.window = Duration::seconds(1e9);  // what is lost from here on is no new event
+  constexpr double kSteps = 50'000;        // of 60,001 packets, 3 * 10^9 together
+  for (int i = 0; i < static_cast<int>(kSteps); ++i) {
+    stream.drop(60'000);
+    stream.send(1);
+  }
+  const double open = 2 + kSteps * 60'001;
+  EXPECT_EQ(stream.history.open_interval(), open);
+  EXPECT_LT(stream.history.loss_event_rate(), 3 / open);
+  stream.window = Duration::milliseconds(5);
+  stream.drop(1);
+  stream.send(1);
+  EXPECT_EQ(stream.history.closed_interval(0), open);
+}
+
 TEST(LossHistory, AFarJumpResynchronises) {
   Stream stream;
   stream.fill(100);

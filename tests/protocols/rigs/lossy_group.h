@@ -76,6 +76,16 @@ class LossyGroup {
     receivers_[i]->wake();
   }
   void stop_sender() { sender_->driver.stop(now()); }
+  // Another sender takes the place of the first, which ended without notice.
+  void restart_sender(std::uint64_t seed) {
+    SessionConfig own = session_;
+    own.object = config_.object;
+    own.seed = seed;
+    sender_ = std::make_unique<SenderEnd>(*this, find_scheme(config_.scheme), own);
+    sender_->driver.start(now());
+    if (subscribers_ > 0) sender_->driver.membership(now(), 0);
+    sender_->drain();
+  }
   void set_loss(double loss) { config_.loss = loss; }
   void set_loss(std::size_t i, double loss) { receivers_[i]->loss = loss; }
   void set_extra_delay(std::size_t i, Duration extra) { receivers_[i]->extra = extra; }

@@ -357,6 +357,7 @@ CONTRADICTIONS: dict[str, list[tuple[str, Values, Values]]] = {
         ("a run that ends before it starts", {}, dict(sack_end=61)),
         ("a run that starts at cum_ack", {}, dict(sack_start=60)),
         ("a run before cum_ack", {}, dict(sack_start=59)),
+        ("a run around all numbers", {}, dict(sack_start=60 + 2**31 - 1, sack_end=58)),
     ],
     "MldaSenderReport": [("a layer without rate", {}, dict(rate=0))],
     "MdpccNack": [

@@ -179,7 +179,8 @@ _RLA = (
         ),
         record=(u32("sack_start"), u32("sack_end")),  # start and end, but `end` is a keyword in Lua
         record_name="RlaSack",
-        record_rule="newer(r.sack_end, r.sack_start) and newer(r.sack_start, m.cum_ack)",
+        record_rule="newer(r.sack_end, r.sack_start) and newer(r.sack_start, m.cum_ack)"
+        " and newer(r.sack_end, m.cum_ack)",
     ),
 )
 

@@ -305,6 +305,12 @@ TEST_F(MdpccSender, ReflectsReportsOfThoseItDoesNotProbe) {
   EXPECT_EQ(sink.reports.size(), 1u);
 }
 
+TEST_F(MdpccSender, ReflectsNoMoreReportsInAGrttThanTheBound) {
+  now = now + ms(100);
+  for (int i = 0; i < 1500; ++i) sink.give(sender, now, answer(7, 2000));
+  EXPECT_EQ(sink.reports.size(), 1000u);
+}
+
 TEST_F(MdpccSender, RefusesForgedReports) {
   now = now + ms(100);
   wire::MdpccReport report = answer(7, 2000);

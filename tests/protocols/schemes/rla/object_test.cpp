@@ -270,6 +270,83 @@ TEST(RlaObject, AStreamHasNoEndAndDeliversNothing) {
   EXPECT_FALSE(group.receiver(0).counters().complete);
 }
 
+TEST(RlaObject, ARestartedSenderFindsTheReceiversThatSayNoHello) {
+  LossyGroup group(group_config(2, 0));
+  group.start();
+  group.run_for(Duration::seconds(5));
+  group.restart_sender(99);
+  group.run_for(Duration::seconds(10));
+  EXPECT_EQ(rla_sender(group).receivers(), 2u);
+  EXPECT_GT(rla_sender(group).counts().acknowledged, 100u);
+}
+
+TEST(RlaObject, RepairsForOthersCostAReceiverNothing) {
+  for (const double outage_s : {0.05, 0.5, 2.0}) {
+    SCOPED_TRACE(outage_s);
+    LossyGroupConfig config = group_config(2, 0);
+    config.set = {"rla.max_window=32"};
+    LossyGroup group(config);
+    group.start();
+    group.run_for(Duration::seconds(5));
+    group.set_loss(1, 1);
+    group.run_for(Duration::seconds(outage_s));
+    group.set_loss(1, 0);
+    group.run_for(Duration::seconds(10));
+    EXPECT_FALSE(incomplete(group, 0));
+    EXPECT_EQ(group.receiver(0).counters().lost, 0u);
+    EXPECT_GT(rla_sender(group).counts().multicasts, 8u);
+  }
+}
+
+// Numbers that serial arithmetic takes for older ones than they are.
+TEST(RlaObject, AnAcknowledgementOfPacketsFarFromTheWindowIsRefused) {
+  LossyGroupConfig config = group_config(2, 0);
+  config.set = {"rla.buffer=32"};
+  LossyGroup group(config);
+  group.start();
+  group.run_for(Duration::seconds(20));
+  const auto forged = [&](std::uint32_t cum_ack, std::uint32_t start, std::uint32_t end) {
+    wire::RlaAck ack;
+    EXPECT_EQ(wire::parse(group.last_feedback(), ack), wire::Error::kOk);
+    ack.cum_ack += cum_ack;
+    ack.record_count = 1;
+    ack.sacks[0] = {ack.cum_ack + start, ack.cum_ack + end};
+    std::vector<std::byte> message(wire::RlaAck::kMaxBytes);
+    message.resize(wire::write(ack, message));
+    return message;
+  };
+  constexpr std::uint32_t kHalf = 1u << 31;
+  const std::uint64_t invalid = group.sender().invalid();
+  group.to_sender(forged(0, kHalf - 1, 2 * (kHalf - 1)), 0);  // a run that ends before cum_ack
+  group.to_sender(forged(0, 1, kHalf - 1), 0);
+  group.to_sender(forged(0, 1, (1u << 16) + 1), 0);
+  group.to_sender(forged(kHalf - 2, 1, 10), 0);
+  group.to_sender(forged((1u << 16) + 100, 1, 2), 0);
+  EXPECT_EQ(group.sender().invalid(), invalid + 5);
+  const std::uint64_t before = rla_sender(group).counts().acknowledged;
+  group.run_for(Duration::seconds(10));
+  EXPECT_GT(rla_sender(group).counts().acknowledged, before + 1000);
+  EXPECT_EQ(rla_sender(group).receivers(), 2u);
+}
+
+// A repair to each of many receivers leaves at one instant.
+TEST(RlaObject, RepairsByUnicastLeaveHonestReceiversTheirProof) {
+  LossyGroupConfig config = group_config(150, 0);
+  config.set = {"rla.rexmit_thresh=1000", "rla.max_window=16"};
+  LossyGroup group(config);
+  group.start();
+  group.run_for(Duration::seconds(3));
+  for (int i = 0; i < 4; ++i) {
+    const std::uint64_t sent = group.data_packets();
+    group.set_loss(1);
+    while (group.data_packets() < sent + 2) group.run_for(Duration::microseconds(100));
+    group.set_loss(0);
+    group.run_for(Duration::milliseconds(300));
+  }
+  EXPECT_GT(group.unicasts(), 600u);
+  EXPECT_EQ(group.sender().implausible(), 0u);
+}
+
 TEST(RlaObject, NothingIsSentBeforeSomebodyIsThereAndNothingAfterAllHaveLeft) {
   LossyGroup group(group_config(2, 0));
   group.start(0, 0);

@@ -387,6 +387,11 @@ TEST(RlaWire, WhatIsWrongIsNamed) {
   EXPECT_EQ(ack_error(9, 3), "length");
   EXPECT_EQ(ack_error(27, 10), "record");  // a run that starts at cum_ack
   EXPECT_EQ(ack_error(31, 12), "record");  // an empty run
+  a.record_count = 1;
+  a.sacks[0] = {10u + 0x7fffffffu, 8};  // a run that ends before cum_ack, half the numbers on
+  std::vector<std::byte> around(wire::RlaAck::kMaxBytes);
+  around.resize(wire::write(a, around));
+  EXPECT_EQ(wire::parse(around, a), wire::Error::kRecord);
   EXPECT_EQ(wire::parse(std::span(ack).first(39), a), wire::Error::kShort);
   ack.push_back({});
   EXPECT_EQ(wire::parse(ack, a), wire::Error::kLength);

@@ -66,6 +66,23 @@ TEST(RlcSender, BurstsDoubleTheRateBeforeAPointAndAPauseFollows) {
   EXPECT_TRUE(sender.next_timer().is_never());
 }
 
+// Its receivers would take the next layer at once, without a burst that showed that it fits.
+TEST(RlcSender, ALayerThatStartsCarriesNoPointThatHasPassed) {
+  RecordingSink sink;
+  Sender sender(rlc_config(3));
+  sender.start(at_ms(0), sink);
+  sender.membership(at_ms(0), 0, sink);
+  while (sender.next_timer() < at_ms(1200)) sender.timer(sender.next_timer(), sink);
+  sender.membership(at_ms(1200), 2, sink);
+  std::vector<std::byte> message(972);
+  for (Rank k = 1; k < 3; ++k) {
+    ASSERT_EQ(sender.write_data(at_ms(1201), k, message), wire::RlcData::kBytes);
+    wire::RlcData data;
+    ASSERT_EQ(wire::parse(message, data), wire::Error::kOk);
+    EXPECT_FALSE(data.sync_point) << "layer " << k;
+  }
+}
+
 TEST(RlcSender, AStallOfHoursEndsAtOnceAndKeepsThePoints) {
   RecordingSink sink;
   Sender sender(rlc_config());
