@@ -11,9 +11,29 @@
 #include "protocols/base/units.h"
 
 namespace tiercast::ns3_runtime {
+namespace {
+
+// The time within which a host repeats its report: once, as Linux does (RFC 3376, 8.1 and 8.11).
+constexpr double kRepeatWithinS = 1;
+
+// Of a frame that comes from the host; of bursts the mean.
+double share_lost(const engine::WireConfig& wire) {
+  if (!wire.up) return 1;
+  const engine::LossModel& loss = wire.loss;
+  const double changes = loss.to_bad + loss.to_good;
+  const double bad = changes > 0 ? loss.to_bad / changes : 0;
+  return bad * loss.in_bad + (1 - bad) * loss.in_good;
+}
+
+}  // namespace
+
 ControlLink::ControlLink(std::istream& answers, VirtualNetwork& network, Records& records,
-                         TopRank top_rank)
-    : answers_(answers), network_(network), records_(records), top_rank_(std::move(top_rank)) {}
+                         std::uint64_t seed, TopRank top_rank)
+    : answers_(answers),
+      network_(network),
+      records_(records),
+      rng_(seed),
+      top_rank_(std::move(top_rank)) {}
 
 void ControlLink::apply_first_answer() { apply(read_answer(), std::nullopt); }
 
@@ -41,11 +61,26 @@ void ControlLink::apply(const v1::ControllerAnswer& answer, std::optional<std::u
 
 void ControlLink::report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank,
                          bool joins) {
+  const char* what = joins ? "join" : "leave";
+  const auto number = static_cast<std::uint16_t>(session.session().session());
+  const std::uint64_t change = ++changes_[{host.name, number, rank}];
+  if (arrives(what, host, session, rank)) return;
+  ns3::Simulator::Schedule(ns3::Seconds(kRepeatWithinS * rng_.uniform()),
+                           [this, what, &host, &session, rank, number, change] {
+                             if (changes_[{host.name, number, rank}] == change)
+                               arrives(what, host, session, rank);
+                           });
+}
+
+bool ControlLink::arrives(const char* what, const HostSpec& host,
+                          const v1::SimulatedSession& session, Rank rank) {
   const engine::PortConfig port =
       network_.at(host.switch_name).port_config(host.switch_port).value();
-  const char* what = joins ? "join" : "leave";
+  const double lost = share_lost(port.rx_wire);
+  if (lost > 0 && rng_.uniform() < lost) return false;
   ns3::Simulator::Schedule(ns3::NanoSeconds(port.rx_delay_ns),
                            [this, what, &host, &session, rank] { ask(what, host, session, rank); });
+  return true;
 }
 
 void ControlLink::report(const v1::PortChange& change) {

@@ -9,11 +9,14 @@
 #include <cstdint>
 #include <functional>
 #include <istream>
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "ns3/records.h"
 #include "ns3/virtual_network.h"
+#include "protocols/base/rng.h"
 #include "tiercast/v1/simulation.pb.h"
 
 namespace tiercast::ns3_runtime {
@@ -23,19 +26,25 @@ class ControlLink {
   // Called when a sender's highest rank changes, after the switches have been updated.
   using TopRank = std::function<void(std::uint16_t session, int top_rank)>;
 
-  ControlLink(std::istream& answers, VirtualNetwork& network, Records& records, TopRank top_rank);
+  // `seed`: of the reports that links lose.
+  ControlLink(std::istream& answers, VirtualNetwork& network, Records& records, std::uint64_t seed,
+              TopRank top_rank);
 
   // Reads the answer that comes before the run, without a question, and applies it now. Throws
   // ConfigError if it is not valid, or if a switch refuses an update.
   void apply_first_answer();
-  // `host` joins or leaves. Its report reaches the switch after the delay of its link. If leaves
-  // take effect later, the controller says when to ask it what has expired.
+  // `host` joins or leaves. Its report reaches the switch after the delay of its link, unless the
+  // link is down or loses it; then it is repeated once, within a second. If leaves take effect
+  // later, the controller says when to ask it what has expired.
   void report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins);
   // What a port sends fails to arrive, arrives again, or takes another time. Nothing else that
   // changes is reported: it moves no path.
   void report(const v1::PortChange& change);
 
  private:
+  // Whether the report does.
+  bool arrives(const char* what, const HostSpec& host, const v1::SimulatedSession& session,
+               Rank rank);
   // `what`: "join", "leave" or "expire".
   void ask(const char* what, const HostSpec& host, const v1::SimulatedSession& session, Rank rank);
   v1::ControllerAnswer read_answer();
@@ -45,7 +54,10 @@ class ControlLink {
   std::istream& answers_;
   VirtualNetwork& network_;
   Records& records_;
+  Rng rng_;
   TopRank top_rank_;
+  // How often the host has joined or left: a later change takes the place of a repeat.
+  std::map<std::tuple<std::string, std::uint16_t, Rank>, std::uint64_t> changes_;
 };
 
 }  // namespace tiercast::ns3_runtime

@@ -113,7 +113,7 @@ class Simulation {
       : scenario_(std::move(scenario)),
         records_(scenario_.record_every_ns()),
         network_(scenario_),
-        control_(std::cin, network_, records_,
+        control_(std::cin, network_, records_, scenario_.seed(),
                  [this](std::uint16_t session, int top) { tell_sender(session, top); }),
         tcp_(network_, records_, scenario_),
         udp_(network_, records_, scenario_),

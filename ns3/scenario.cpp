@@ -60,6 +60,8 @@ v1::Scenario parse_scenario(const std::string& json) {
             "1 or more");
     require(sender.clock_tick_ns() >= 0, flow.name() + ": clock_tick_ns", "0 or more");
     require(sender.min_timeout_ns() > 0, flow.name() + ": min_timeout_ns", "above 0");
+    require(sender.connect_timeout_ns() > 0, flow.name() + ": connect_timeout_ns", "above 0");
+    require(sender.data_retries() > 0, flow.name() + ": data_retries", "1 or more");
   }
   for (const v1::UdpFlow& flow : result.udp()) {
     check(flow);

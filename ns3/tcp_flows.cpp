@@ -398,7 +398,9 @@ class TcpFlows::Station : public HostEndpoint {
 // A flow: one endless connection, or one connection after another.
 class TcpFlows::Flow {
  public:
-  Flow(const v1::TcpFlow& spec, Station& from, Station& to, Rng rng)
+  // A flow that goes on until the run ends, at `end_ns`, is not stopped: its last record would be
+  // of a closed connection.
+  Flow(const v1::TcpFlow& spec, Station& from, Station& to, Rng rng, std::int64_t end_ns)
       : spec_(spec),
         sender_(spec.sender()),
         payload_(spec.packet_size() - kTcpHeaders),
@@ -422,7 +424,9 @@ class TcpFlows::Flow {
         ns3::MakeCallback(&Flow::accept, this));
     listener_->Listen();
     call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns()), &Flow::begin, this);
-    stop_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.stop_ns()), &Flow::stop, this);
+    if (spec.stop_ns() < end_ns) {
+      stop_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.stop_ns()), &Flow::stop, this);
+    }
   }
 
   ~Flow() {
@@ -468,6 +472,9 @@ class TcpFlows::Flow {
     tcp->AddSocket(socket);
     const ns3::TimeValue least(ns3::NanoSeconds(sender_.min_timeout_ns()));
     socket->SetAttribute("MinRto", least);
+    socket->SetAttribute("ConnTimeout",
+                         ns3::TimeValue(ns3::NanoSeconds(sender_.connect_timeout_ns())));
+    socket->SetAttribute("DataRetries", ns3::UintegerValue(sender_.data_retries()));
     // RFC 6298's G, of which ns-3 has one for all: RTO = SRTT + max(G, 4 RTTVAR).
     if (sender_.min_above_rtt()) socket->SetAttribute("ClockGranularity", least);
     socket->SetAttribute("LimitedTransmit", ns3::BooleanValue(sender_.limited_transmit()));
@@ -675,9 +682,9 @@ TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const v1::Scenario
   ns3::Config::SetDefault("ns3::TcpSocketBase::MaxSegLifetime", ns3::DoubleValue(kMaxSegmentLifeS));
   std::uint16_t number = 0;
   for (const v1::TcpFlow& spec : scenario.tcp()) {
-    flows_.push_back(std::make_unique<Flow>(spec, station(spec.source()),
-                                            station(spec.destination()),
-                                            flow_rng(scenario.seed(), FlowKind::kTcp, number)));
+    flows_.push_back(std::make_unique<Flow>(
+        spec, station(spec.source()), station(spec.destination()),
+        flow_rng(scenario.seed(), FlowKind::kTcp, number), scenario.duration_ns()));
     ++number;
   }
 }

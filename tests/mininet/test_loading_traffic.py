@@ -211,6 +211,8 @@ def test_a_tcp_flow_has_a_stack_of_which_a_part_may_be_another(load) -> None:
     assert (linux.sack, linux.delayed_acks, linux.window_packets) == (True, True, 0)
     assert (linux.sender.min_timeout_ns, linux.sender.min_above_rtt) == (200_000_000, True)
     assert (linux.ack_delay_ns, kernel.ack_delay_ns) == (40_000_000, 0)
+    lasting = [(one.sender.connect_timeout_ns, one.sender.data_retries) for one in (linux, kernel)]
+    assert lasting == [(1_000_000_000, 15), (3_000_000_000, 6)]
     with pytest.raises(InputError, match="valid: 'kernel', 'linux' or 'ns2'"):
         flow(", stack: tahoe")
 

@@ -148,3 +148,34 @@ def test_tcps_rate_over_random_losses_is_the_formulas(
     rate = (sender["sent_packets"][-1] - sender["sent_packets"][0]) / seconds
     model = math.sqrt(2 * (1 - loss) / loss) / 0.1
     assert 0.75 * model < rate < 1.1 * model, (rate, model)
+
+
+JOIN = """\
+name: join
+title: A receiver that joins while its link is down
+topology:
+  nodes: [0, 1, 2, 3]
+  link: {rate: 10Mbit/s, delay: 5ms, queue: 50p}
+  links: {0-1: {}, 1-2: {}, 1-3: {}}
+marking: {kind: none}
+sessions: [{scheme: sim, sender: 0, receivers: [2, 3], start: 4s}]
+events:
+  - {at: 3s, link: 1-2, up: false}
+  - {at: UP, link: 1-2, up: true}
+duration: 12s
+"""
+
+
+@pytest.mark.parametrize(("up", "arrives"), [("4.02s", True), ("8s", False)])
+def test_a_join_is_lost_where_the_link_is_down_and_repeated_once(
+    tmp_path: Path, up: str, arrives: bool
+) -> None:
+    """As a kernel's report is: no querier asks for another one here."""
+    folder = run(tmp_path, JOIN.replace("UP", up))
+    received = pl.read_parquet(folder / "rows/received.parquet")
+    packets = dict(received.group_by("agent").agg(pl.col("packets").max()).iter_rows())
+    assert packets["h3"] > 0
+    assert (packets["h2"] > 0) == arrives
+    port = pl.read_parquet(folder / "rows/port.parquet")
+    pruned = port.filter(pl.col("link") == "1>2")["entered"].max()
+    assert (pruned > 0) == arrives  # no branch leads to who did not join

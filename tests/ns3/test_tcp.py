@@ -46,16 +46,21 @@ class Flow:
 
 def flows(folder: Path, seconds: tuple[int, int], **setup: object) -> list[Flow]:
     """Of a run between two times of it."""
+    rows = run(folder, ALONE.format(duration=seconds[1], **setup))
+    rows = rows.filter(pl.col("time_s").is_between(*seconds))
+    return [_flow(mine) for _, mine in sorted(rows.group_by("agent"))]
+
+
+def run(folder: Path, text: str) -> pl.DataFrame:
+    """The sending ends' rows, by time."""
     experiment = folder / "tcp.yaml"
-    experiment.write_text(ALONE.format(duration=seconds[1], **setup))
+    experiment.write_text(text)
     command = [ROOT / "tiercast", "run", experiment, "--runtime", "ns3", "--results", folder / "r"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     assert done.returncode in (0, 1), done.stderr
     directory = (folder / "r/latest").resolve()
     assert json.loads((directory / "summary.json").read_text())["verdict"] == "reported"
-    rows = pl.read_parquet(directory / "rows/tcp.sender.parquet").sort("time_s")
-    rows = rows.filter(pl.col("time_s").is_between(*seconds))
-    return [_flow(mine) for _, mine in sorted(rows.group_by("agent"))]
+    return pl.read_parquet(directory / "rows/tcp.sender.parquet").sort("time_s")
 
 
 def _flow(rows: pl.DataFrame) -> Flow:
@@ -133,3 +138,48 @@ def test_renos_rate_is_padhyes(tmp_path: Path, count: int) -> None:
     # The model takes the rest of a round as lost with the first packet. RED does not do that, so
     # the rates are the model's or somewhat above.
     assert 0.9 < statistics.mean(ratios) < 1.25, (ratios, mine[0])
+
+
+OUTAGE = ALONE + "events: [{{at: {down}s, link: 0-1, up: false}}, {{at: {up}s, link: 0-1, up: true}}]"
+
+
+@pytest.mark.parametrize(("stack", "first_data_s"), [("linux", 5), ("ns2", 7)])
+def test_a_syn_is_repeated_after_the_stacks_time(
+    tmp_path: Path, stack: str, first_data_s: float
+) -> None:
+    """TCP_TIMEOUT_INIT is a second; ns-3 waits three."""
+    rows = run(
+        tmp_path,
+        OUTAGE.format(
+            **{"rate": "1600kbit/s", "marking": "{kind: none}", "queue": 20, "flows": 1},
+            **{"duration": 10, "down": 3, "up": 4.5, "tcp": f"stack: {stack}, start: 4s"},
+        ),
+    )
+    sending = rows.filter(pl.col("sent_packets") > 0)["time_s"][0]
+    assert first_data_s < sending <= first_data_s + 1
+
+
+@pytest.mark.parametrize("stack", ["linux", "ns2"])
+def test_a_connection_survives_forty_seconds_without_a_link(tmp_path: Path, stack: str) -> None:
+    """Linux gives up after tcp_retries2 = 15 time-outs, and ns-2 never does. The next packet comes
+    with a time-out that has doubled meanwhile."""
+    rows = run(
+        tmp_path,
+        OUTAGE.format(
+            **{"rate": "1600kbit/s", "marking": "{kind: none}", "queue": 20, "flows": 1},
+            **{"duration": 120, "down": 4, "up": 44, "tcp": f"stack: {stack}"},
+        ),
+    )
+    without = rows.filter(pl.col("time_s").is_between(10, 44))
+    assert (without["cwnd"] == 1).all()
+    after = rows.filter(pl.col("cwnd") > 1, pl.col("time_s") > 44)["time_s"][0]
+    assert 45 < after < 110
+    # Half of what was on the way when the link failed: a connection of its own would have no limit.
+    assert 2 <= rows["ssthresh"][-1] < 100
+
+
+def test_the_last_row_is_of_a_flow_that_still_runs(tmp_path: Path) -> None:
+    setup = {"rate": "1600kbit/s", "marking": "{kind: none}", "queue": 20, "flows": 1}
+    rows = run(tmp_path, ALONE.format(duration=10, tcp="stack: linux", **setup))
+    assert rows["cwnd"][-1] > 0
+    assert rows["rtt_us"][-1] > 100_000

@@ -37,6 +37,8 @@ class TcpSender(NamedTuple):
     clock_tick: int  # of the round-trip clock, ns
     min_timeout: int  # ns
     min_above_rtt: bool = False  # it bounds what is added to the mean round trip, not the sum
+    connect_timeout: int = 3_000_000_000  # ns, until the first SYN is repeated; doubles; ns-3's
+    data_retries: int = 6  # time-outs in a row after which it gives up; ns-3's
 
 
 class TcpStack(NamedTuple):
@@ -61,6 +63,8 @@ LINUX = TcpStack(
         clock_tick=0,
         min_timeout=200_000_000,  # tcp_set_rto(), TCP_RTO_MIN
         min_above_rtt=True,
+        connect_timeout=1_000_000_000,  # TCP_TIMEOUT_INIT
+        data_retries=15,  # tcp_retries2
     ),
     ack_delay=40_000_000,  # TCP_DELACK_MIN
 )
@@ -68,7 +72,12 @@ STACKS: dict[str, TcpStack] = {
     # In virtual time the least time-out is RFC 6298's: with a bound of 200 ms, as long as ns-3
     # delays acknowledgements, a window of one packet never grew again.
     "kernel": LINUX._replace(
-        sender=LINUX.sender._replace(min_timeout=1_000_000_000, min_above_rtt=False),
+        sender=LINUX.sender._replace(
+            min_timeout=1_000_000_000,
+            min_above_rtt=False,
+            connect_timeout=3_000_000_000,
+            data_retries=6,
+        ),
         ack_delay=None,
     ),
     "linux": LINUX,
@@ -88,6 +97,7 @@ STACKS: dict[str, TcpStack] = {
             whole_packets=True,  # slowdown(): int(window() / 2)
             clock_tick=100_000_000,  # tcpTick_
             min_timeout=200_000_000,  # two ticks: rtt_timeout()
+            data_retries=1_000_000,  # it never gives up
         ),
     ),
 }

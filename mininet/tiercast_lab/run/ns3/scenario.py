@@ -185,6 +185,8 @@ def _tcp_sender(sender: TcpSender) -> simulation_pb2.TcpSender:
         clock_tick_ns=sender.clock_tick,
         min_timeout_ns=sender.min_timeout,
         min_above_rtt=sender.min_above_rtt,
+        connect_timeout_ns=sender.connect_timeout,
+        data_retries=sender.data_retries,
     )
 
 
