@@ -54,6 +54,14 @@ Error parse_common(std::span<const std::byte> message, CommonHeader& out) {
   return Error::kOk;
 }
 
+Error parse_common(std::span<const std::byte> message, SchemeId scheme, Type type,
+                   CommonHeader& out) {
+  const Error error = parse_common(message, out);
+  if (error != Error::kOk) return error;
+  if (out.type != type) return Error::kType;
+  return out.scheme == scheme ? Error::kOk : Error::kScheme;
+}
+
 void write_common(const CommonHeader& header, std::span<std::byte> out) {
   put8(out, 0, kWireVersion);
   put8(out, 1, static_cast<std::uint8_t>(header.type));

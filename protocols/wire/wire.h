@@ -59,6 +59,9 @@ struct CommonHeader {
 // Checks length, version, type, scheme, flags and session. Each type's own parser checks
 // header_length.
 Error parse_common(std::span<const std::byte> message, CommonHeader& out);
+// The same, for a message of this type of this scheme.
+Error parse_common(std::span<const std::byte> message, SchemeId scheme, Type type,
+                   CommonHeader& out);
 // `out` must hold at least kBytes.
 void write_common(const CommonHeader& header, std::span<std::byte> out);
 

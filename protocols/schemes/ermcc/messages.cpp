@@ -3,21 +3,10 @@
 #include "protocols/wire/bytes.h"
 
 namespace tiercast::wire {
-namespace {
-
-Error parse_ermcc_common(std::span<const std::byte> message, Type type, CommonHeader& common) {
-  const Error error = parse_common(message, common);
-  if (error != Error::kOk) return error;
-  if (common.type != type) return Error::kType;
-  if (common.scheme != SchemeId::kErmcc) return Error::kScheme;
-  return Error::kOk;
-}
-
-}  // namespace
 
 Error parse(std::span<const std::byte> message, ErmccData& out) {
   CommonHeader common;
-  const Error error = parse_ermcc_common(message, Type::kData, common);
+  const Error error = parse_common(message, SchemeId::kErmcc, Type::kData, common);
   if (error != Error::kOk) return error;
   if (message.size() < ErmccData::kBytes) return Error::kShort;
   if (common.header_length != ErmccData::kBytes) return Error::kLength;
@@ -37,7 +26,7 @@ Error parse(std::span<const std::byte> message, ErmccData& out) {
 
 Error parse(std::span<const std::byte> message, ErmccFeedback& out) {
   CommonHeader common;
-  const Error error = parse_ermcc_common(message, Type::kFeedback, common);
+  const Error error = parse_common(message, SchemeId::kErmcc, Type::kFeedback, common);
   if (error != Error::kOk) return error;
   if (message.size() < ErmccFeedback::kBytes) return Error::kShort;
   const std::uint8_t kind = get8(message, 8);

@@ -7,14 +7,6 @@ namespace {
 
 constexpr std::uint8_t kMaxPair = 2;
 
-Error parse_mlda_common(std::span<const std::byte> message, Type type, CommonHeader& common) {
-  const Error error = parse_common(message, common);
-  if (error != Error::kOk) return error;
-  if (common.type != type) return Error::kType;
-  if (common.scheme != SchemeId::kMlda) return Error::kScheme;
-  return Error::kOk;
-}
-
 // Checks a message without payload, which must be `bytes` long.
 Error check_length(std::span<const std::byte> message, const CommonHeader& common,
                    std::size_t bytes) {
@@ -28,7 +20,7 @@ Error check_length(std::span<const std::byte> message, const CommonHeader& commo
 
 Error parse(std::span<const std::byte> message, MldaData& out) {
   CommonHeader common;
-  const Error error = parse_mlda_common(message, Type::kData, common);
+  const Error error = parse_common(message, SchemeId::kMlda, Type::kData, common);
   if (error != Error::kOk) return error;
   if (message.size() < MldaData::kBytes) return Error::kShort;
   if (common.header_length != MldaData::kBytes) return Error::kLength;
@@ -44,7 +36,7 @@ Error parse(std::span<const std::byte> message, MldaData& out) {
 
 Error parse(std::span<const std::byte> message, MldaSenderReport& out) {
   CommonHeader common;
-  Error error = parse_mlda_common(message, Type::kControl, common);
+  Error error = parse_common(message, SchemeId::kMlda, Type::kControl, common);
   if (error != Error::kOk) return error;
   if (message.size() < CommonHeader::kBytes + 1) return Error::kShort;
   if (get8(message, 8) != MldaSenderReport::kKind) return Error::kType;
@@ -70,7 +62,7 @@ Error parse(std::span<const std::byte> message, MldaSenderReport& out) {
 
 Error parse(std::span<const std::byte> message, MldaReceiverReport& out) {
   CommonHeader common;
-  Error error = parse_mlda_common(message, Type::kFeedback, common);
+  Error error = parse_common(message, SchemeId::kMlda, Type::kFeedback, common);
   if (error != Error::kOk) return error;
   if (message.size() < MldaReceiverReport::kBytes) return Error::kShort;
   error = check_length(message, common, MldaReceiverReport::kBytes);
@@ -91,7 +83,7 @@ Error parse(std::span<const std::byte> message, MldaReceiverReport& out) {
 
 Error parse(std::span<const std::byte> message, MldaReflection& out) {
   CommonHeader common;
-  Error error = parse_mlda_common(message, Type::kControl, common);
+  Error error = parse_common(message, SchemeId::kMlda, Type::kControl, common);
   if (error != Error::kOk) return error;
   if (message.size() < CommonHeader::kBytes + 1) return Error::kShort;
   if (get8(message, 8) != MldaReflection::kKind) return Error::kType;

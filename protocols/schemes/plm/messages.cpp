@@ -6,10 +6,8 @@ namespace tiercast::wire {
 
 Error parse(std::span<const std::byte> message, PlmData& out) {
   CommonHeader common;
-  const Error error = parse_common(message, common);
+  const Error error = parse_common(message, SchemeId::kPlm, Type::kData, common);
   if (error != Error::kOk) return error;
-  if (common.type != Type::kData) return Error::kType;
-  if (common.scheme != SchemeId::kPlm) return Error::kScheme;
   if (message.size() < PlmData::kBytes) return Error::kShort;
   if (common.header_length != PlmData::kBytes) return Error::kLength;
   out.session = common.session;

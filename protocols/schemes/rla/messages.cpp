@@ -4,17 +4,6 @@
 #include "protocols/wire/bytes.h"
 
 namespace tiercast::wire {
-namespace {
-
-Error parse_rla_common(std::span<const std::byte> message, Type type, CommonHeader& common) {
-  const Error error = parse_common(message, common);
-  if (error != Error::kOk) return error;
-  if (common.type != type) return Error::kType;
-  if (common.scheme != SchemeId::kRla) return Error::kScheme;
-  return Error::kOk;
-}
-
-}  // namespace
 
 std::uint32_t RlaAck::end() const {
   std::uint32_t end = cum_ack;
@@ -26,7 +15,7 @@ std::uint32_t RlaAck::end() const {
 
 Error parse(std::span<const std::byte> message, RlaData& out) {
   CommonHeader common;
-  const Error error = parse_rla_common(message, Type::kData, common);
+  const Error error = parse_common(message, SchemeId::kRla, Type::kData, common);
   if (error != Error::kOk) return error;
   if (message.size() < RlaData::kBytes) return Error::kShort;
   if (common.header_length != RlaData::kBytes) return Error::kLength;
@@ -48,7 +37,7 @@ Error parse(std::span<const std::byte> message, RlaData& out) {
 
 Error parse(std::span<const std::byte> message, RlaAck& out) {
   CommonHeader common;
-  const Error error = parse_rla_common(message, Type::kFeedback, common);
+  const Error error = parse_common(message, SchemeId::kRla, Type::kFeedback, common);
   if (error != Error::kOk) return error;
   if (message.size() < RlaAck::kFixedBytes) return Error::kShort;
   out.session = common.session;

@@ -6,10 +6,8 @@ namespace tiercast::wire {
 
 Error parse(std::span<const std::byte> message, RlcData& out) {
   CommonHeader common;
-  const Error error = parse_common(message, common);
+  const Error error = parse_common(message, SchemeId::kRlc, Type::kData, common);
   if (error != Error::kOk) return error;
-  if (common.type != Type::kData) return Error::kType;
-  if (common.scheme != SchemeId::kRlc) return Error::kScheme;
   if (message.size() < RlcData::kBytes) return Error::kShort;
   if (common.header_length != RlcData::kBytes) return Error::kLength;
   out.session = common.session;

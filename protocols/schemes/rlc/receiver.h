@@ -33,7 +33,7 @@ class Receiver final : public ReceiverCore {
   LayeredReception reception_;
   Time now_;
   Time deaf_until_;
-  Time joined_at_;  // when it joined its highest layer, or left the one above it
+  Time joined_at_;  // when it last joined a layer
   // No loss since the last synchronization point of the highest layer (or of the layer below, if
   // that was the highest then). False before the first point.
   bool lossless_ = false;

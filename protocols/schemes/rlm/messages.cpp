@@ -3,21 +3,10 @@
 #include "protocols/wire/bytes.h"
 
 namespace tiercast::wire {
-namespace {
-
-Error parse_rlm_common(std::span<const std::byte> message, Type type, CommonHeader& common) {
-  const Error error = parse_common(message, common);
-  if (error != Error::kOk) return error;
-  if (common.type != type) return Error::kType;
-  if (common.scheme != SchemeId::kRlm) return Error::kScheme;
-  return Error::kOk;
-}
-
-}  // namespace
 
 Error parse(std::span<const std::byte> message, RlmData& out) {
   CommonHeader common;
-  const Error error = parse_rlm_common(message, Type::kData, common);
+  const Error error = parse_common(message, SchemeId::kRlm, Type::kData, common);
   if (error != Error::kOk) return error;
   if (message.size() < RlmData::kBytes) return Error::kShort;
   if (common.header_length != RlmData::kBytes) return Error::kLength;
@@ -31,7 +20,7 @@ Error parse(std::span<const std::byte> message, RlmData& out) {
 
 Error parse(std::span<const std::byte> message, Type type, RlmAnnouncement& out) {
   CommonHeader common;
-  const Error error = parse_rlm_common(message, type, common);
+  const Error error = parse_common(message, SchemeId::kRlm, type, common);
   if (error != Error::kOk) return error;
   if (message.size() < RlmAnnouncement::kBytes) return Error::kShort;
   if (common.header_length != RlmAnnouncement::kBytes || message.size() > RlmAnnouncement::kBytes) {

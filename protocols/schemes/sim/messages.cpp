@@ -3,21 +3,10 @@
 #include "protocols/wire/bytes.h"
 
 namespace tiercast::wire {
-namespace {
-
-Error parse_sim_common(std::span<const std::byte> message, Type type, CommonHeader& common) {
-  const Error error = parse_common(message, common);
-  if (error != Error::kOk) return error;
-  if (common.type != type) return Error::kType;
-  if (common.scheme != SchemeId::kSim) return Error::kScheme;
-  return Error::kOk;
-}
-
-}  // namespace
 
 Error parse(std::span<const std::byte> message, SimData& out) {
   CommonHeader common;
-  const Error error = parse_sim_common(message, Type::kData, common);
+  const Error error = parse_common(message, SchemeId::kSim, Type::kData, common);
   if (error != Error::kOk) return error;
   if (message.size() < SimData::kBytes) return Error::kShort;
   if (common.header_length != SimData::kBytes) return Error::kLength;
@@ -36,7 +25,7 @@ Error parse(std::span<const std::byte> message, SimData& out) {
 
 Error parse(std::span<const std::byte> message, SimFeedback& out) {
   CommonHeader common;
-  const Error error = parse_sim_common(message, Type::kFeedback, common);
+  const Error error = parse_common(message, SchemeId::kSim, Type::kFeedback, common);
   if (error != Error::kOk) return error;
   if (message.size() < SimFeedback::kFixedBytes) return Error::kShort;
   out.session = common.session;

@@ -3,21 +3,10 @@
 #include "protocols/wire/bytes.h"
 
 namespace tiercast::wire {
-namespace {
-
-Error parse_tfmcc_common(std::span<const std::byte> message, Type type, CommonHeader& common) {
-  const Error error = parse_common(message, common);
-  if (error != Error::kOk) return error;
-  if (common.type != type) return Error::kType;
-  if (common.scheme != SchemeId::kTfmcc) return Error::kScheme;
-  return Error::kOk;
-}
-
-}  // namespace
 
 Error parse(std::span<const std::byte> message, TfmccData& out) {
   CommonHeader common;
-  const Error error = parse_tfmcc_common(message, Type::kData, common);
+  const Error error = parse_common(message, SchemeId::kTfmcc, Type::kData, common);
   if (error != Error::kOk) return error;
   if (message.size() < TfmccData::kBytes) return Error::kShort;
   if (common.header_length != TfmccData::kBytes) return Error::kLength;
@@ -38,7 +27,7 @@ Error parse(std::span<const std::byte> message, TfmccData& out) {
 
 Error parse(std::span<const std::byte> message, TfmccFeedback& out) {
   CommonHeader common;
-  const Error error = parse_tfmcc_common(message, Type::kFeedback, common);
+  const Error error = parse_common(message, SchemeId::kTfmcc, Type::kFeedback, common);
   if (error != Error::kOk) return error;
   if (message.size() < TfmccFeedback::kBytes) return Error::kShort;
   if (common.header_length != TfmccFeedback::kBytes) return Error::kLength;
