@@ -4,7 +4,9 @@
 //   ninja -C build engine_bench && build/dataplane/engine/engine_bench
 #include <benchmark/benchmark.h>
 
-#include "base/text_file.h"
+#include <fstream>
+#include <sstream>
+
 #include "dataplane/engine/api/switch.h"
 #include "dataplane/engine/bench/allocations.h"
 
@@ -80,7 +82,10 @@ class Rig {
  private:
   static std::shared_ptr<const Program> load() {
     const std::string path = std::string(TIERCAST_SOURCE) + "/p4src/compiled/tiercast.json";
-    return Program::load(read_text_file(path).text, path);
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return Program::load(text.str(), path);
   }
   Switch sw_;
 };
