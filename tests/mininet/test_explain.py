@@ -16,7 +16,8 @@ from tiercast_lab.results.explain.sentences import Sentences
 from tiercast_lab.results.explain.snapshot import snapshot_at
 from tiercast_lab.results.recorder import Recorder
 
-from .conftest import ROOT, record_port, store
+from .conftest import ROOT, SMALL, record_port, store
+from .traced_fields import OF_EVERY_ROW, documented_fields, one_number, traced_fields
 
 
 def text(run: storage.StoredRun, receiver: str, at: str) -> str:
@@ -199,15 +200,41 @@ def test_command_line(sim) -> None:
     assert refused.stderr.startswith("tiercast: run sim: the time 99s is outside")
 
 
-def test_every_scheme_has_sentences_whose_records_and_fields_are_documented() -> None:
-    """Readers look records up in docs/protocols/<scheme>.md."""
+def test_an_active_menu_gives_a_limit_for_each_middle_layer(load, tmp_path) -> None:
+    recorder = Recorder(tmp_path / "results" / "sim" / "rows")
+    recorder.add("received", 20.0, "h3", {"bytes": 1e5, "packets": 100, "lost": 0, "marked": 0})
+    ends = {"active": 1.0, "min_Bps": 125e3, "max_Bps": 1250e3}
+    recorder.add("sim.menu", 5.0, "h0", {**ends, "limit_1_Bps": 500e3, "limit_2_Bps": 875e3})
+    run = store(load(SMALL.replace("layers: 2", "layers: 4")), recorder)
+    assert (
+        "the menu is active and limits the rate to 4.00 Mbit/s for 2 layers, "
+        "7.00 Mbit/s for 3 layers (receivers reach 1.00 to 10.00 Mbit/s)"
+    ) in text(run, "h3", "6s")
+
+
+def test_every_scheme_has_sentences_whose_records_and_fields_its_cores_trace() -> None:
     for scheme, info in known_schemes().items():
         table = module_of(schemes.__name__, scheme).explanation
+        traced = traced_fields(scheme)
+        assert traced.keys() == set(info.records)
         if not isinstance(table, Sentences):
             continue
-        assert {clause.kind for clause in table.clauses} <= set(info.records)
-        document = (ROOT / f"docs/protocols/{scheme}.md").read_text()
         for clause in table.clauses:
-            assert f"`{clause.kind}`" in document, f"{scheme}.md lacks {clause.kind}"
-            for field in clause.fields:
-                assert field in document, f"{scheme}.md: {clause.kind} lacks {field}"
+            assert clause.kind in traced, f"{scheme}: valid: {', '.join(traced)}"
+            assert clause.fields <= traced[clause.kind], clause
+
+
+def test_the_rows_of_sims_explanation_here_are_those_that_its_cores_trace(sim) -> None:
+    """It is code, not a table: these tests show that it reads the fields of the rows above."""
+    traced = traced_fields("sim")
+    stored = {kind: set(rows.columns) for kind, rows in sim.rows.items() if kind in traced}
+    assert stored.keys() == traced.keys()
+    for kind, columns in stored.items():
+        assert columns - OF_EVERY_ROW <= traced[kind], kind
+
+
+@pytest.mark.parametrize("scheme", known_schemes())
+def test_the_records_that_cores_trace_are_documented(scheme: str) -> None:
+    """Readers look records up in docs/protocols/<scheme>.md."""
+    traced = {kind: set(map(one_number, fields)) for kind, fields in traced_fields(scheme).items()}
+    assert documented_fields(scheme) == traced

@@ -75,8 +75,7 @@ def _menu(menu: Row, layers: int) -> str:
     if not menu["active"]:
         return f"the menu was inactive at {menu['time_s']:.1f} s, its last time ({reach})"
     limits = ", ".join(
-        f"{8 * menu[f'limit_{rank}_Bps'] / 1e6:.2f} for {rank + 1} layers"
+        f"{8 * menu[f'limit_{rank}_Bps'] / 1e6:.2f} Mbit/s for {rank + 1} layers"
         for rank in range(1, layers - 1)
-        if menu.get(f"limit_{rank}") is not None
     )
-    return f"the menu is active and limits the rate to {limits} Mbit/s ({reach})"
+    return f"the menu is active and limits the rate to {limits} ({reach})"
