@@ -3,11 +3,13 @@
 usage: page.py PAGE FOLDER
 """
 
+import os
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 
 
 def write_files(page: str, folder: Path) -> list[Path]:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from .page import ROOT, write_files
+from .page import BUILD, ROOT, write_files
 
-BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 OWN_SCHEME = BUILD / "tests/docs/add-a-scheme"  # what `make programs SCHEMES=my/aimd` makes
 
 pytestmark = pytest.mark.slow
