@@ -70,9 +70,25 @@ def test_the_page_says_what_was_run_at_which_commit(kept: Path, summary: dict[st
     reproduction_page.keep([summary])
     page = kept.read_text()
     assert "- SIM: abc\n" in page
-    assert "| SIM | figure 2 | `sim-2` | whole, 3 | 3 | **not met** | 0 of 1 |" in page
-    assert "- SIM, figure 2: SIM loss: 3.00 % (≤ 2.00 %)\n" in page
+    assert "| SIM | figure 2 | [`sim-2`](#sim-2) | whole, 3 | 3 | **not met** | 0 of 1 |" in page
+    assert '<a id="sim-2"></a>\n\n## A title: not met\n' in page
+    assert "## Not met\n\n- SIM, figure 2: SIM loss: 3.00 % (≤ 2.00 %)\n\n## Why\n" in page
     assert "| SIM loss | 2 | 1.00 % | ≤ 2.00 % | 3.00 % | **not met** |" in page
+
+
+def test_what_the_seeds_do_not_decide_stands_apart(kept: Path, summary: dict[str, Any]) -> None:
+    """And a tolerance stands beside the paper's number."""
+    near = row(required="± 25 %", paper_text="1.00 %", text="1.30 % ± 0.20 %")
+    uncertain = {"figure": "sim-3", "paper": "SIM, figure 3", "expected": [near]}
+    both = [summary | uncertain | {"verdict": "not met, uncertain"}, summary]
+    reproduction_page.keep(both)
+    page = kept.read_text()
+    assert (
+        "## Not met\n\n- SIM, figure 2: SIM loss: 3.00 % (≤ 2.00 %)\n\nNot met, but uncertain:\n\n"
+        "- SIM, figure 3: SIM loss: 1.30 % ± 0.20 % (1.00 % ± 25 %)\n\n## Why\n"
+    ) in page
+    reproduction_page.keep([one | {"verdict": "met"} for one in both])
+    assert "## Not met\n\nNone.\n" in kept.read_text()
 
 
 def test_the_first_set_up_stands_in_the_same_table(kept: Path, summary: dict[str, Any]) -> None:

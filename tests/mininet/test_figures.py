@@ -510,7 +510,7 @@ def test_a_figure_whose_runs_failed_is_written_all_the_same(file: Path, tmp_path
     assert "SIM: 0 of 1 met" in report
     assert f"<code>./tiercast figure {file} --quick</code>" in report  # a file by its path
     first = (tmp_path / "report.md").read_text().splitlines()[2]
-    assert f"| `{figure.name}` | quick, {len(failed)} |" in first
+    assert f"| [`{figure.name}`](#{figure.name}) | quick, {len(failed)} |" in first
     assert "| **failed** |" in first
 
 

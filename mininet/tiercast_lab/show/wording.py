@@ -106,15 +106,19 @@ def mark(row: dict[str, Any]) -> str:
 
 
 def missed(rows: list[dict[str, Any]]) -> str:
-    """The required numbers that were not met: "SIM loss at 2: 3.00 % (≤ 2.00 %); ..."."""
+    """The required numbers that were not met: "SIM loss at 2: 3.00 % (≤ 2.00 %); ...". A tolerance
+    stands beside the paper's number, of which it is a part: "(224.6 ± 25 %)"."""
     several = len({row["x"] for row in rows}) > 1
     return "; ".join(
-        name_of(row)
-        + (f" at {row['x']:g}" if several else "")
-        + f": {row['text']} ({row['required']})"
+        name_of(row) + (f" at {row['x']:g}" if several else "") + f": {row['text']} ({_bound(row)})"
         for row in rows
         if row["gate"] and not row["ok"]
     )
+
+
+def _bound(row: dict[str, Any]) -> str:
+    required = str(row["required"])
+    return f"{row['paper_text']} {required}" if required.startswith("±") else required
 
 
 def verdict_text(summary: dict[str, Any]) -> str:

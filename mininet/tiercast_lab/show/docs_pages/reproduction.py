@@ -34,7 +34,12 @@ INTRODUCTION = """\
 # Reproduction
 
 The verdict on every figure and table of the five papers, in virtual time.
-`./tiercast reproduce --record` wrote this page. The commit of the runs, by paper:
+On this page: what was [not met](#not-met), [why](#why), and [every verdict](#every-verdict), each
+with a link to its numbers. `./tiercast reproduce --record` wrote it.
+
+**Figures and tables: {tally}.**
+
+The commit of the runs, by paper:
 
 {commits}
 
@@ -48,9 +53,11 @@ Numbers are means over seeds, ± half of the 95 % confidence interval.
   section 13) have it in class B or not at all: it hangs on what the paper leaves open, or explains
   a number that is required.
 
-**Figures and tables: {tally}.** Not met:
+## Not met
 
 {not_met}
+
+## Why
 
 What the papers leave open, what we chose, and why a figure is not met: {analyses}.
 What was calibrated, when and why, and what the verdicts would be otherwise:
@@ -59,6 +66,8 @@ Not in any paper: [SIM beside TCP](reproduction/beyond.md),
 [random trees](reproduction/random-trees.md),
 [groups of up to 102,400 receivers](reproduction/groups.md),
 [every scheme on every other's topology](reproduction/matrix.md).
+
+## Every verdict
 
 """
 
@@ -158,7 +167,7 @@ def page(records: dict[str, Any]) -> str:
     return INTRODUCTION.format(
         commits="\n".join(f"- {paper}: {commit}" for paper, commit in records["commits"].items()),
         tally=tally(figures),
-        not_met="\n".join(_not_met(one) for one in figures if one["verdict"].startswith("not met")),
+        not_met=_not_met(figures),
         analyses=", ".join(f"[{paper}]({path})" for paper, path in ANALYSES.items()),
     ) + tables(figures)
 
@@ -171,7 +180,7 @@ def tables(records: list[dict[str, Any]]) -> str:
         cells = (
             one["paper_name"],
             one["paper"].removeprefix(one["paper_name"] + ", "),
-            f"`{one['figure']}`",
+            f"[`{one['figure']}`](#{one['figure']})",
             f"{'quick' if one['quick'] else 'whole'}, {one['runs']}",
             str(one["seeds"]),
             _emphasised(verdict_text(one), one["verdict"]),
@@ -192,7 +201,7 @@ BAD = ("not met", "not met, uncertain", "failed")
 
 def _section(one: dict[str, Any]) -> list[str]:
     command = f"`{one['again']}`, {one['runs']} run{'s' if one['runs'] != 1 else ''}"
-    lines = [f"## {one['title']}: {one['verdict']}", ""]
+    lines = [f'<a id="{one["figure"]}"></a>', "", f"## {one['title']}: {one['verdict']}", ""]
     lines += [f"{one['paper']}; {command}" if one["paper"] else command, ""]
     if (first := one["as_first_set_up"]) is not None:
         recorded = f" Recorded at commit {first['commit']}." if first["commit"] else ""
@@ -206,6 +215,14 @@ def _section(one: dict[str, Any]) -> list[str]:
     return lines + ([""] + one["failures"] if one["failures"] else [])
 
 
-def _not_met(one: dict[str, Any]) -> str:
-    """What was not met in a figure, as a list item."""
-    return f"- {one['paper'] or one['figure']}: {missed(one['expected'])}"
+def _not_met(records: list[dict[str, Any]]) -> str:
+    """A list of the figures that were not met, and one of those that the seeds do not decide."""
+    parts = []
+    for verdict, head in (
+        ("not met", ""),
+        ("not met, uncertain", "Not met, but uncertain:\n\n"),
+    ):
+        figures = [one for one in records if one["verdict"] == verdict]
+        items = [f"- {one['paper'] or one['figure']}: {missed(one['expected'])}" for one in figures]
+        parts += [head + "\n".join(items)] if items else []
+    return "\n\n".join(parts) or "None."
