@@ -72,10 +72,24 @@ def test_what_was_measured_takes_its_place(tmp_path: Path, monkeypatch: pytest.M
         "expected": [row | {"ok": True}],
         "as_first_set_up": {"verdict": "not met", "expected": [row]},
     }  # fmt: skip
+    page = changes_page.page([number], {})
+    assert (
+        "**Of 2 comparisons with another value 0 were run whole and 0 quickly, with one seed; "
+        "2 were not run.**\nWhat the verdicts would be" in page
+    )
     changes_page.record([(number, [summary])], [number])
     page = (tmp_path / "changes.md").read_text()
+    assert "Of 2 comparisons with another value 1 were run whole and 0 quickly" in page
+    assert "1 were not run." in page
     assert (
         "| `sim.delta` | `sim.delta=0.875` | `sim-2` | whole, abc | met "
         "| not met: efficiency: 0.85 (≥ 0.90) |" in page
     )
     assert "| `sim.delta` | `sim.delta=0.875` | `sim-7` | not run yet | |  |" in page
+    quickly = summary | {"figure": "sim-7", "quick": True}
+    changes_page.record([(number, [summary, quickly])], [number])
+    page = (tmp_path / "changes.md").read_text()
+    assert "1 were run whole and 1 quickly, with one seed; 0 were not run.**\nWhat" in page
+    changes_page.record([(number, [summary, quickly | {"quick": False}])], [number])
+    page = (tmp_path / "changes.md").read_text()
+    assert "2 were run whole" in page and "What the verdicts would be" not in page

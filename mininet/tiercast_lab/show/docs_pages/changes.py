@@ -29,6 +29,8 @@ list, and `./tiercast calibrated [NAME ...] --record` runs the figures named the
 and writes this page. Nobody edits it by hand. What changed in the set-up of one figure stands with
 it ([reproduction.md](../reproduction.md), "as first set up").
 
+{run}
+
 | what | is | was | paper or PROTOCOLS | since | why |
 |---|---|---|---|---|---|
 """
@@ -81,7 +83,26 @@ def page(numbers: Sequence[Calibrated], records: dict[str, list[dict[str, Any]]]
             lines.append(f"| `{one.name}` | {settings} | `{figure}` | {cells} |")
         if one.recorded is not None:
             lines.append(f"| `{one.name}` | cannot be set | | | | {one.recorded} |")
-    return INTRODUCTION + "\n".join(lines) + "\n"
+    return INTRODUCTION.format(run=_how_many_were_run(numbers, records)) + "\n".join(lines) + "\n"
+
+
+def _how_many_were_run(
+    numbers: Sequence[Calibrated], records: dict[str, list[dict[str, Any]]]
+) -> str:
+    """How many of the comparisons that the page has a line for were run, whole or quickly."""
+    wanted = {(one.name, figure) for one in numbers for figure in one.figures}
+    runs = {(name, row["figure"]): row["runs"] for name, rows in records.items() for row in rows}
+    made = [runs[one] for one in wanted & runs.keys()]
+    whole = made.count("whole")
+    text = (
+        f"**Of {len(wanted)} comparisons with another value {whole} were run whole and "
+        f"{len(made) - whole} quickly, with one seed; {len(wanted) - len(made)} were not run.**"
+    )
+    if whole == len(wanted):
+        return text
+    return (
+        f"{text}\nWhat the verdicts would be without these choices is known to that extent alone."
+    )
 
 
 def _measured(row: dict[str, Any]) -> str:

@@ -60,7 +60,7 @@ Numbers are means over seeds, ± half of the 95 % confidence interval.
 ## Why
 
 What the papers leave open, what we chose, and why a figure is not met: {analyses}.
-What was calibrated, when and why, and what the verdicts would be otherwise:
+What was calibrated, when and why, and what the verdicts would be otherwise, as far as that was run:
 [calibrated numbers](reproduction/changes.md).
 Not in any paper: [SIM beside TCP](reproduction/beyond.md),
 [random trees](reproduction/random-trees.md),
