@@ -68,6 +68,17 @@ def test_every_figure_is_on_the_page() -> None:
     assert all(f"`{name}`" in page for name in records)
 
 
+def test_the_page_on_trust_has_its_numbers() -> None:
+    both = re.search(
+        r"Of their (\d+) numbers (\d+) are within 10 %, and", runtimes_page.PAGE.read_text()
+    )
+    assert both is not None
+    trust = (ROOT / "docs/trust.md").read_text()
+    assert (
+        f"Of {both[1]} numbers of figures that were run in both, {both[2]} are within 10 %" in trust
+    )
+
+
 def test_every_large_difference_has_its_reason() -> None:
     for record in runtimes_page.read_records().values():
         far = [row for row in compared(record) if row["far"]]
@@ -109,7 +120,12 @@ def with_real(folder: Path, store: Path, points: tuple[int, ...], invalid: bool 
         shutil.copytree(store / keys[1 - index], place)
         if invalid:
             summary = json.loads((place / "summary.json").read_text())
-            summary |= {"verdict": "invalid", "reasons": ["cpu: 170 % of one core > 150"]}
+            reasons = [
+                "cpu: 170 % of one core > 150 (CPU of all programs; a quarter is left)",
+                "late: not measured (lateness)",
+                "pause: 300 ms > 250: lab 300 ms (before 3 s) and 2 more (longest; of a program)",
+            ]
+            summary |= {"verdict": "invalid", "reasons": reasons}
             (place / "summary.json").write_text(json.dumps(summary))
     return store
 
@@ -154,7 +170,7 @@ def test_of_several_bounds_of_a_number_the_worst_verdict_stands(
 def test_the_page_shows_both_and_their_difference(folder: Path, tmp_path: Path) -> None:
     made = record(folder, with_real(folder, tmp_path / "runs", (0, 1)))
     page = runtimes_page.page({"two-rates": made})
-    assert "**1 of 1 figures were run in both.**" in page
+    assert "**1 of 1 figures were run in both.** Of their 4 numbers 2 are within 10 %, and" in page
     assert "Scaled: duration=10s. Why: forty seconds are long." in page
     (line,) = re.findall(r"^\| session throughput \| 1 \|.*$", page, re.M)
     _, _, _, virtual, real, difference, _ = (cell.strip() for cell in line.split("|"))
@@ -182,7 +198,11 @@ def test_an_invalid_run_gives_its_reason_and_no_number(folder: Path, tmp_path: P
     made = record(folder, with_real(folder, tmp_path / "runs", (0, 1), invalid=True))
     assert made["targets"]["mininet"]["values"] == []
     page = runtimes_page.page({"two-rates": made})
-    assert "Mininet: 0 of 2 runs. Mininet: invalid: cpu: 170 % of one core > 150." in page
+    assert (
+        "Mininet: 0 of 2 runs.\n"
+        "  - Mininet: invalid: cpu: 170 % of one core > 150; late: not measured; "
+        "pause: 300 ms > 250.\n"
+    ) in page
 
 
 def test_what_is_no_longer_stored_stays_unless_the_figure_is_scaled_otherwise(

@@ -7,6 +7,7 @@ stored runs. Neither is edited by hand.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -56,13 +57,13 @@ def page(records: dict[str, Record]) -> str:
     refused = [one for one in records.values() if one["refused"] is not None]
     other = [one for one in records.values() if one not in run and one not in refused]
     lines = [INTRODUCTION.format(far=FAR).rstrip("\n").replace("10%", "10 %"), ""]
-    lines += [f"**{len(run)} of {len(records)} figures were run in both.**", ""]
+    lines += [f"**{len(run)} of {len(records)} figures were run in both.**{_how_near(run)}", ""]
     lines += ["| figure | | virtual time | Mininet | bmv2 | numbers within 10 % | largest |"]
     lines += ["|---|---|---|---|---|---|---|"]
     lines += [_line(one) for one in run]
     lines += ["", "## Not run in both", ""]
     untouched = [one for one in other if not any(map(_any_run, one["targets"].values()))]
-    lines += [_missing(one) for one in other if one not in untouched]
+    lines += [line for one in other if one not in untouched for line in _missing(one)]
     if untouched:
         names = _listed("`" + one["figure"] + "`" for one in untouched)
         lines.append(f"- In neither: {names}.")
@@ -86,9 +87,25 @@ def _has_real(record: Record) -> bool:
     return any(_has_numbers(record, name) for name in NAMES if name != NS3)
 
 
-def _line(record: Record) -> str:
+def differences(record: Record) -> list[float]:
+    """How far each number in real time is from that in virtual time, as a share of the latter."""
     rows = compared(record)
-    found = [abs(d) for row in rows for d in row["differences"].values() if d is not None]
+    return [abs(one) for row in rows for one in row["differences"].values() if one is not None]
+
+
+def _how_near(records: Iterable[Record]) -> str:
+    found = [one for record in records for one in differences(record)]
+    if not found:
+        return ""
+    near = sum(one <= FAR for one in found)
+    return (
+        f" Of their {len(found)} numbers {near} are within {100 * FAR:.0f} %, and the largest "
+        f"difference is {100 * max(found):.0f} %."
+    )
+
+
+def _line(record: Record) -> str:
+    found = differences(record)
     near = sum(one <= FAR for one in found)
     largest = f"{max(found) * 100:.0f} %" if found else "–"
     sides = [_state(record, name) for name in NAMES]
@@ -109,16 +126,21 @@ def _state(record: Record, target: str) -> str:
     return f"{runs}, {met} of {len(required)} met" if required else runs
 
 
-def _missing(record: Record) -> str:
+def _missing(record: Record) -> list[str]:
     """A list item for a figure that was not run everywhere, with the reasons that are known."""
     sides = [f"{NAMES[name]}: {_state(record, name)}" for name in (NS3, REAL)]
-    text = f"- `{record['figure']}` ({record['title']}): {', '.join(sides)}."
-    reasons = [
-        f" {NAMES[name]}: {reason}."
+    return [f"- `{record['figure']}` ({record['title']}): {', '.join(sides)}."] + [
+        f"  - {NAMES[name]}: {_shortly(reason)}."
         for name, side in record["targets"].items()
         for reason in side["reasons"]
     ]
-    return text + "".join(reasons)
+
+
+def _shortly(reason: str) -> str:
+    """Of an invalid run, the checks with their values and bounds. Where a check failed, and what it
+    checks, is in the run's own summary."""
+    checks = re.findall(r"(?:^invalid:|;) (\w+: (?:not measured|[^;(]*? > [\d.]+))", reason)
+    return f"invalid: {'; '.join(checks)}" if checks else reason
 
 
 def _section(record: Record) -> list[str]:
