@@ -19,6 +19,9 @@ from tiercast_lab.show.plots import write_plots
 from tiercast_lab.show.run_panels import all_panels
 from tiercast_lab.show.run_report import write_report
 from tiercast_lab.show.tables.runs import result_tables
+from tiercast_lab.show.traced_report import title_of
+from tiercast_lab.study.marking_results import FOUND
+from tiercast_lab.study.traced_law import TracedLaw
 
 
 def test_report_is_remade_byte_for_byte(stored, tmp_path) -> None:
@@ -210,3 +213,13 @@ def test_what_is_left_out_of_a_panel_is_said(beside_tcp) -> None:
     assert panels["queues"].title.endswith(" (8 of 12 links)")
     assert [series.label for series in panels["queues"].series][:2] == ["0>3", "0>4"]
     assert panels["queues"].series[-1].label == "0>10"
+
+
+@pytest.mark.parametrize(
+    ("rate", "kind", "title"),
+    [(4_000_000, "red", "1>2, 4Mbit/s: red"), (0, "", "1>2: no marking")],
+)
+def test_a_traced_direction_is_drawn_with_its_rate_and_marking(
+    rate: int, kind: str, title: str
+) -> None:
+    assert title_of(TracedLaw("1>2", rate, kind, 1.0, 0, {}, FOUND, [])) == title

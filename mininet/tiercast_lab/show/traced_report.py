@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from tiercast_controller.base.units import format_rate
 
 from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.show.panels import COLOURS
@@ -48,6 +49,12 @@ def law_text(law: TracedLaw) -> str:
     return f"{ranges}, the equation outside the 95 % interval of {law.outside}"
 
 
+def title_of(law: TracedLaw) -> str:
+    """Such as "1>2, 4Mbit/s: red"."""
+    rate = f", {format_rate(law.rate)}" if law.rate else ""
+    return f"{law.link}{rate}: {law.kind or 'no marking'}"
+
+
 def picture(run: StoredRun) -> bytes:
     """A PNG of the laws' curves; empty where there is none. The same rows give the same bytes."""
     drawn = [one for one in traced_laws(run) if one.curve][:LINKS_DRAWN]
@@ -62,9 +69,8 @@ def picture(run: StoredRun) -> bytes:
             down, across, figsize=(5.4 * across, 3.8 * down), layout="constrained", squeeze=False
         )
         for axis, one in zip(axes.flat, drawn, strict=False):
-            title = f"{one.link}: {one.kind or 'no marking'}"
             unit = f" ({one.law.unit})" if one.law.unit else ""
-            draw_law(axis, one.curve, title, one.law.of + unit)
+            draw_law(axis, one.curve, title_of(one), one.law.of + unit)
         for axis in axes.flat[len(drawn) :]:
             axis.set_axis_off()
         figure.savefig(buffer, format="png", dpi=DPI, metadata=METADATA)

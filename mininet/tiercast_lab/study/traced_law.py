@@ -30,6 +30,7 @@ class TracedLaw:
     """Of a direction of a link."""
 
     link: str
+    rate: int  # bit/s; 0: without limit
     kind: str  # of marking; "": the link has none
     share: float  # of the packets that were sampled
     packets: int
@@ -65,6 +66,7 @@ def _of_link(traced: dict[str, Any], rows: pl.DataFrame | None) -> TracedLaw:
     packets = None if mine is None or mine.is_empty() else packets_of(mine, law)
     return TracedLaw(
         traced["link"],
+        int(traced["rate_bps"]),
         "" if traced["marking"] is None else str(traced["marking"]["kind"]),
         traced["share"],
         0 if mine is None else len(mine),
