@@ -27,10 +27,11 @@ void add_to_epoll(int epoll, int fd) {
 }
 
 // A socket's error (interface down, ICMP) keeps being reported until it is read.
-void clear_socket_error(int fd) {
+// Returns whether there was one.
+bool clear_socket_error(int fd) {
   int error = 0;
   socklen_t length = sizeof error;
-  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
+  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error != 0;
 }
 
 }  // namespace
@@ -47,9 +48,9 @@ EventLoop::EventLoop()
   signals_ = UniqueFd(check(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC), "signalfd"));
 }
 
-void EventLoop::watch(int fd, Handler on_readable) {
+void EventLoop::watch(int fd, Handler on_readable, Handler on_error) {
   add_to_epoll(epoll_.get(), fd);
-  handlers_[fd] = std::move(on_readable);
+  handlers_[fd] = {std::move(on_readable), std::move(on_error)};
 }
 
 void EventLoop::watch_signals(std::function<void(int)> on_signal) {
@@ -84,8 +85,11 @@ void EventLoop::wait(Time deadline) {
     if (fd == timer_.get()) {
       armed_ = Time::zero();  // it has expired; the next arm() must set it, whatever the deadline
     } else {
-      if ((events[static_cast<std::size_t>(i)].events & EPOLLERR) != 0) clear_socket_error(fd);
-      handlers_.at(fd)();
+      const Handlers& handlers = handlers_.at(fd);
+      const bool failed =
+          (events[static_cast<std::size_t>(i)].events & EPOLLERR) != 0 && clear_socket_error(fd);
+      if (failed && handlers.on_error) handlers.on_error();
+      handlers.on_readable();
     }
   }
 }

@@ -22,9 +22,9 @@ class EventLoop {
   EventLoop();
 
   // Calls `on_readable` from wait() as long as `fd` is readable (level-triggered), so the handler
-  // must read all there is. The loop clears a socket's error. `fd` must stay open while the loop is
-  // in use.
-  void watch(int fd, Handler on_readable);
+  // must read all there is. The loop clears a socket's error, and calls `on_error`, if there is
+  // one, before `on_readable`. `fd` must stay open while the loop is in use.
+  void watch(int fd, Handler on_readable, Handler on_error = {});
 
   // Calls `on_signal` from wait() for each SIGINT and SIGTERM.
   void watch_signals(std::function<void(int signal)> on_signal);
@@ -39,7 +39,10 @@ class EventLoop {
   UniqueFd timer_;
   UniqueFd signals_;
   Time armed_ = Time::never();
-  std::map<int, Handler> handlers_;
+  struct Handlers {
+    Handler on_readable, on_error;
+  };
+  std::map<int, Handlers> handlers_;
 };
 
 }  // namespace tiercast::agent

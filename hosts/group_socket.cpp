@@ -15,6 +15,9 @@ namespace {
 
 // About one second at 6 Mbit/s, as the kernel counts (2304 bytes for a packet of 1000).
 constexpr int kReceiveBuffer = 2 * 1024 * 1024;
+// Errors after which receive() tries again before it leaves the rest to the next wake-up, so that
+// who forges more of them without end does not hold it.
+constexpr int kTries = 8;
 constexpr unsigned kEcnMask = 3;
 constexpr unsigned kCe = 3;
 
@@ -27,6 +30,23 @@ void set_option(int fd, int level, int option, int value, const char* name) {
 }
 
 }  // namespace
+
+// All that Linux makes of ICMP (icmp(7), accept(2)).
+bool is_of_the_network(int error) {
+  switch (error) {
+    case ECONNREFUSED:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case EMSGSIZE:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case ENONET:
+    case ENOPROTOOPT:
+    case EOPNOTSUPP:
+    case EPROTO: return true;
+    default: return false;
+  }
+}
 
 GroupSocket::GroupSocket(const std::string& interface, std::uint16_t port)
     : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
@@ -101,12 +121,16 @@ void GroupSocket::prepare() {
 
 std::span<const Datagram> GroupSocket::receive() {
   prepare();
-  // With MSG_TRUNC, msg_len is the datagram's full length even if it exceeds the buffer.
-  const int count =
-      recvmmsg(fd_.get(), buffers_->headers.data(), kBatch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
-  if (count < 0) {
+  int count = -1;
+  for (int tries = 0; count < 0; ++tries) {
+    // With MSG_TRUNC, msg_len is the datagram's full length even if it exceeds the buffer.
+    count =
+        recvmmsg(fd_.get(), buffers_->headers.data(), kBatch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
+    if (count >= 0) break;
     if (errno == EAGAIN || errno == EINTR) return {};
-    fail("recvmmsg");
+    if (!is_of_the_network(errno)) fail("recvmmsg");
+    ++network_errors_;
+    if (tries == kTries) return {};
   }
   stamps_.refresh();
   for (unsigned i = 0; i < static_cast<unsigned>(count); ++i) datagrams_[i] = read_datagram(i);

@@ -31,6 +31,10 @@ struct Datagram {
   Time arrival;  // the kernel's receive stamp, as CLOCK_MONOTONIC
 };
 
+// Whether an error of a socket is one that an ICMP message has left there, which anybody may forge
+// (RFC 5927), or that an interface has: the socket is as good as before.
+bool is_of_the_network(int error);
+
 class GroupSocket {
  public:
   static constexpr unsigned kBatch = 64;
@@ -50,12 +54,15 @@ class GroupSocket {
   void leave(std::uint32_t group);
 
   // Up to kBatch datagrams, oldest first; empty if none waits. Views are valid until the next call.
+  // Errors of the network are counted, and end nothing.
   std::span<const Datagram> receive();
 
   int descriptor() const { return fd_.get(); }
   // Datagrams that the kernel has dropped at this socket (full buffer or wrong UDP checksum), as of
   // the last datagram received.
   std::uint32_t dropped() const { return dropped_; }
+  // What receive() has met of errors of the network.
+  std::uint64_t network_errors() const { return network_errors_; }
 
  private:
   static constexpr std::size_t kControlBytes = 256;
@@ -77,6 +84,7 @@ class GroupSocket {
   std::unique_ptr<Buffers> buffers_;
   std::array<Datagram, kBatch> datagrams_;
   std::uint32_t dropped_ = 0;
+  std::uint64_t network_errors_ = 0;
 };
 
 }  // namespace tiercast::hosts

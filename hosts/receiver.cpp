@@ -52,7 +52,8 @@ Receiver::Receiver(const SessionConfig& session, const Scheme& scheme, const std
       output_(std::move(output)) {
   unicast_.connect(sender, wire::kDataPort);
   for (const GroupSocket* socket : {&groups_, &unicast_}) {
-    loop.watch(socket->descriptor(), [] {});  // run(), which follows every wake-up, reads it
+    // run(), which follows every wake-up, reads it.
+    loop.watch(socket->descriptor(), [] {}, [this] { ++cleared_errors_; });
   }
 }
 
@@ -135,10 +136,10 @@ bool Receiver::open(std::span<const std::byte>& message) {
 
 void Receiver::send(std::span<const std::byte> message) {
   if (sealer_) message = sealer_->seal(message);
-  // If the sender's host refused an earlier message, the error shows up here once. A second attempt
-  // then sends this message.
+  // If the sender's host refused an earlier message, or somebody says so in its name, the error
+  // shows up here once. A second attempt then sends this message.
   ssize_t sent = ::send(feedback_.get(), message.data(), message.size(), 0);
-  if (sent < 0 && errno == ECONNREFUSED) {
+  if (sent < 0 && is_of_the_network(errno)) {
     ++socket_.send_errors;
     sent = ::send(feedback_.get(), message.data(), message.size(), 0);
   }
@@ -180,7 +181,9 @@ void Receiver::report(Time now, bool second, bool) {
   telemetry_.record(now, "received", received_row(counters));
   socket_.dropped = groups_.dropped() + unicast_.dropped();
   if (!second) return;
-  telemetry_.record(now, "socket", socket_row(socket_, counters.invalid));
+  SocketCounters socket = socket_;
+  socket.foreign += groups_.network_errors() + unicast_.network_errors() + cleared_errors_;
+  telemetry_.record(now, "socket", socket_row(socket, counters.invalid));
   if (refused_.total() > 0) {
     telemetry_.record(now, "seal.refused", agent::seal_refused_row(refused_));
   }

@@ -74,6 +74,7 @@ class Receiver : public agent::Activity {
 
   Time heard_;  // when the last datagram of the session arrived
   SocketCounters socket_;
+  std::uint64_t cleared_errors_ = 0;  // of the sockets that receive: by the loop
   // Both or neither: whether messages are sealed. Data is not.
   std::optional<agent::Sealer> sealer_;
   std::optional<agent::Opener> opener_;  // of the sender's control messages

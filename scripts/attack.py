@@ -42,6 +42,7 @@ REAL: dict[str, Callable[[Network, Program], Coroutine[Any, Any, Row]]] = {
 }
 ON_A_LINK = {
     "feedback of hosts that are no members": on_a_link.forged_feedback,
+    "forged ICMP": on_a_link.forged_icmp,
     "replayed feedback": on_a_link.replayed_feedback,
     "an object under attack": on_a_link.object_under_attack,
 }

@@ -35,7 +35,9 @@ struct FeedbackRefusals {
 // What a receiver's socket saw, in addition to the core's own counters.
 struct SocketCounters {
   std::uint64_t dropped = 0;  // by the kernel: full buffer or bad checksum
-  std::uint64_t foreign = 0;  // data that is not from the sender, or not for a group of the session
+  // Data that is not from the sender, or not for a group of the session; and errors that ICMP,
+  // forged as a rule, has left at a socket that only receives.
+  std::uint64_t foreign = 0;
   std::uint64_t send_errors = 0;  // feedback that the kernel refused
 };
 

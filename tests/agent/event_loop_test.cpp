@@ -1,8 +1,10 @@
 #include "agent/event_loop.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
 #include "agent/clock.h"
 
@@ -39,6 +41,28 @@ TEST(AgentEventLoop, AReadableDescriptorEndsTheWait) {
   ASSERT_EQ(write(event.get(), &one, sizeof one), 8);
   loop.wait(Time::never());
   EXPECT_EQ(got, 1u);
+}
+
+TEST(AgentEventLoop, ASocketsErrorIsClearedAndTold) {
+  EventLoop loop;
+  UniqueFd gone(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const UniqueFd refused(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof at;
+  auto* const address = reinterpret_cast<sockaddr*>(&at);
+  ASSERT_EQ(bind(gone.get(), address, length), 0);
+  ASSERT_EQ(getsockname(gone.get(), address, &length), 0);
+  ASSERT_EQ(connect(refused.get(), address, length), 0);
+  int errors = 0;
+  loop.watch(refused.get(), [] {}, [&] { ++errors; });
+  gone = UniqueFd();
+  ASSERT_EQ(send(refused.get(), "x", 1, 0), 1);  // the kernel answers with ICMP at once
+  loop.wait(Time::never());
+  EXPECT_EQ(errors, 1);
+  loop.wait(monotonic_now());
+  EXPECT_EQ(errors, 1);
 }
 
 TEST(AgentEventLoop, SignalsAreReported) {

@@ -102,6 +102,55 @@ def forged_feedback(link: Link, rounds: int = 10, copies: int = 25) -> Row:
     )
 
 
+def icmp_refusal(of_port: int) -> bytes:
+    """ICMP of an attacker: the sender's host has nobody at a port that the host wrote to."""
+    quoted = frame(HOST_IP, SENDER_IP, of_port, b"", SENDER_MAC, HOST_MAC)[14:42]
+    body = struct.pack("!BBHI", 3, 3, 0, 0) + quoted
+    body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
+    header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(body), 0, 0, 9, 1, 0,
+                         IPv4Address(ATTACKER).packed, IPv4Address(HOST_IP).packed)  # fmt: skip
+    header = header[:10] + struct.pack("!H", checksum(header)) + header[12:]
+    macs = bytes.fromhex((HOST_MAC + ATTACKER_MAC).replace(":", ""))
+    return macs + b"\x08\0" + header + body
+
+
+def forged_icmp(link: Link, count: int = 50_000) -> Row:
+    """ICMP port unreachable for the flow on which a host hears its sender alone, as fast as one
+    socket sends it, during a session."""
+    host = link.host(15, "--scheme=sim")
+    wait_until(lambda: GROUP in link.joined_groups(), "IGMP membership")
+    sender = link.sender("--scheme=sim", f"--member=15={HOST_IP}")
+
+    def last(kind: str, field: str) -> int:
+        rows = [row for row in host.records() if row["kind"] == kind]
+        return int(rows[-1][field]) if rows else 0
+
+    wait_until(lambda: last("received", "packets") > 0, "data")
+    forged = icmp_refusal(5500)
+    with closing(link.packet_socket("S")) as raw:
+        for _ in range(count):
+            if not host.running():
+                break
+            raw.send(forged)
+    before = last("received", "packets")
+    wait_until(lambda: not host.running() or (last("received", "packets") > before
+                                              and last("socket", "foreign") > 0),
+               "what came of it")  # fmt: skip
+    host.terminate()
+    ended = host.wait()
+    sender.terminate()
+    sender.wait()
+    counted = int(ended.of("socket")[-1]["foreign"]) if ended.of("socket") else 0
+    arrives = int(ended.of("received")[-1]["packets"]) > before
+    return Row(
+        f"ICMP port unreachable in another host's name, {count} for the flow of a receiver",
+        WHERE,
+        "the receiver goes on, and counts errors",
+        f"status {ended.status}, {counted} counted, data {'arrives' if arrives else 'is lost'}",
+        ended.status == 0 and counted > 0 and arrives,
+    )
+
+
 def replayed_feedback(link: Link, rounds: int = 10, copies: int = 25) -> Row:
     """SIM's feedback where the lab has handed out keys. The attacker has the member's address and
     hears what it says: it sends each message again, and once more with a larger counter."""

@@ -57,7 +57,9 @@ def test_the_p4_program_and_senders_refuse_them_in_virtual_time() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", ["forged_feedback", "replayed_feedback", "object_under_attack"])
+@pytest.mark.parametrize(
+    "attack", ["forged_feedback", "forged_icmp", "replayed_feedback", "object_under_attack"]
+)
 def test_what_no_switch_checks_is_found_at_the_ends(attack: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, for network namespaces")

@@ -136,8 +136,8 @@ def run_flows(
 
 def test_udp_has_its_rate_and_one_port_at_both_ends(tmp_path: Path) -> None:
     def look(port: int) -> None:
-        shown = subprocess.run(["ss", "-unHO"], capture_output=True, text=True, check=True).stdout
-        assert re.search(rf"127\.0\.0\.1:{port} +127\.0\.0\.2:{port}\b", shown)
+        shown = subprocess.run(["ss", "-uanHO"], capture_output=True, text=True, check=True).stdout
+        assert f" 127.0.0.1:{port} " in shown and f" 127.0.0.2:{port} " in shown
 
     options = ["--rate=800000", "--packet-size=1000"]
     rows = run_flows(tmp_path, "udp", options, seconds=2, look=look)
@@ -145,6 +145,14 @@ def test_udp_has_its_rate_and_one_port_at_both_ends(tmp_path: Path) -> None:
     # 100 packets a second from 0 on, whatever the machine's load: overdue ones are sent together.
     assert (sent["sent_packets"], sent["sent_bytes"]) == (200, 200_000)
     assert (arrived["packets"], arrived["bytes"]) == (200, 200_000)
+
+
+def test_udp_that_is_refused_keeps_its_rate(tmp_path: Path) -> None:
+    """Nobody has the port at the address, so the kernel answers each packet with ICMP."""
+    elsewhere = ("--address=127.0.0.3",)
+    rows = run_flows(tmp_path, "udp", ["--rate=800000"], seconds=2, receiving=elsewhere)
+    assert rows["send"][-1]["sent_packets"] == 200
+    assert rows["receive"][-1]["packets"] == 0
 
 
 def test_udp_in_periods_sends_in_the_share_of_its_on_time(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ MEMINFO_VALUES = 9  # of linux/sock_diag.h, up to SK_MEMINFO_DROPS
 @dataclass
 class Source:
     name: str
+    # Not connected: ICMP, which anybody may forge, then is no error of it.
     socket: socket.socket
+    peer: tuple[str, int]
     random: Random
     # ns since the run's start, as in virtual time: a period of 0.25 s has exactly 25 packets of
     # 0.01 s.
@@ -45,10 +47,10 @@ class Sender(End):
         for name, port in options.flow:
             connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             connection.bind((options.address, int(port)))
-            connection.connect((options.peer, int(port)))
             if options.ecn:
                 connection.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, options.ecn)
-            self.flows.append(Source(name, connection, self.random(name)))
+            peer = options.peer, int(port)
+            self.flows.append(Source(name, connection, peer, self.random(name)))
 
     def begin(self) -> None:
         for flow in self.flows:
@@ -68,7 +70,7 @@ class Sender(End):
         now = time.monotonic_ns() - round(1e9 * self.start_s)
         # Packets that are overdue leave together, so that the rate does not depend on the machine.
         while flow.next <= now and flow.next < flow.period_ends:
-            flow.socket.send(self.payload)
+            flow.socket.sendto(self.payload, flow.peer)
             flow.packets += 1
             flow.next += self.gap
         if flow.next < flow.period_ends:
