@@ -60,6 +60,8 @@ from tiercast_controller.switch import FOR_EVER, Desired, ManagedSwitch
 
 log = logging.getLogger(__name__)
 
+_DISPLACED_S = 10.0  # for which a controller that takes over waits for the lab's address
+
 
 @dataclass(frozen=True)
 class Event:
@@ -215,7 +217,9 @@ class Controller(Readings):
         if self._mend_s is not None:
             self._spawn(self._mend(self._mend_s), "mending")
         if self._lab_address is not None:
-            await self._lab.serve(self._lab_address, self._access)
+            # The lab of the controller that we have displaced may be about to end.
+            patience_s = _DISPLACED_S if any(m.taken_over for m in managed) else 0
+            await self._lab.serve(self._lab_address, self._access, patience_s)
 
     async def wait_agents(self, names: Iterable[str], timeout_s: float = 15) -> None:
         """Waits until all these agents have attached. Raises AgentError with the names of those

@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import os
+import socket
 import struct
 from ipaddress import IPv4Address
 
@@ -11,6 +12,7 @@ import pytest
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller.agents.keys import RunKeys
 from tiercast_controller.agents.lab import LabService
+from tiercast_controller.agents.listening import AddressInUseError
 from tiercast_controller.agents.records import RECEIVERS
 from tiercast_controller.base.errors import AgentError, ConfigurationError
 from tiercast_controller.base.tls import Access, KeyRole, Tls
@@ -379,10 +381,64 @@ async def test_waiting_names_who_is_missing(bench) -> None:
 
 
 async def test_an_address_that_cannot_be_used(bench) -> None:
-    with pytest.raises(ConfigurationError, match="cannot listen on unix:/nowhere/lab.sock"):
+    with pytest.raises(ConfigurationError, match="unix:/nowhere/lab.sock: No such file"):
         await LabService([], 0, bench._on_records, lambda *_: None, lambda _: -1).serve(
             "unix:/nowhere/lab.sock"
         )
+
+
+async def test_a_file_that_is_no_socket_is_left_alone(tmp_path) -> None:
+    bench = Bench(tmp_path)
+    (tmp_path / "lab.sock").write_text("mine")
+    with pytest.raises(ConfigurationError, match=r"lab.sock: the file exists and is not a socket"):
+        await bench.service.serve(bench.address)
+    assert (tmp_path / "lab.sock").read_text() == "mine"
+
+
+@pytest.mark.parametrize("is_tcp", [False, True])
+async def test_an_address_that_a_lab_serves_is_refused(socket_directory, is_tcp) -> None:
+    first, second = Bench(socket_directory), Bench(socket_directory)
+    if is_tcp:
+        first.address = second.address = f"127.0.0.1:{free_port()}"
+    await first.service.serve(first.address, Access(insecure=True))
+    with pytest.raises(AddressInUseError, match=f"{first.address}: another process serves it"):
+        await second.service.serve(first.address, Access(insecure=True))
+    agent = await first.agent().hello()
+    assert (await agent.next())[0] == "welcome"
+    await agent.close()
+    await first.service.close()
+
+
+async def test_a_lab_that_ends_leaves_the_address_to_the_next(socket_directory) -> None:
+    """The next one may be waiting for it, or have come before the first has closed all."""
+    benches = [Bench(socket_directory) for _ in range(3)]
+    path = socket_directory / "lab.sock"
+    await benches[0].service.serve(benches[0].address)
+    waiting = asyncio.create_task(benches[1].service.serve(benches[1].address, patience_s=60))
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    await benches[0].service.close()
+    await waiting
+    await benches[0].service.close()  # removes nothing that is not its own
+    path.unlink()  # as somebody who thinks that nobody serves it
+    await benches[2].service.serve(benches[2].address)
+    await benches[1].service.close()
+    agent = await benches[2].agent().hello()
+    assert (await agent.next())[0] == "welcome"
+    await agent.close()
+    await benches[2].service.close()
+    assert list(socket_directory.iterdir()) == []
+
+
+async def test_the_file_of_a_dead_lab_is_replaced(socket_directory) -> None:
+    bench = Bench(socket_directory)
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(socket_directory / "lab.sock"))
+    await bench.service.serve(bench.address)
+    agent = await bench.agent().hello()
+    assert (await agent.next())[0] == "welcome"
+    await agent.close()
+    await bench.service.close()
 
 
 async def test_over_tcp_only_agents_may_report(tmp_path, keys) -> None:

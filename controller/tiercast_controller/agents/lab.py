@@ -25,6 +25,12 @@ import grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc, session_pb2
 
 from tiercast_controller.agents.keys import RunKeys
+from tiercast_controller.agents.listening import (
+    SERVER_OPTIONS,
+    AddressInUseError,
+    SocketFile,
+    listen,
+)
 from tiercast_controller.agents.records import Record, Reports
 from tiercast_controller.base.errors import AgentError, ConfigurationError
 from tiercast_controller.base.tls import Access, KeyRole, has_role
@@ -37,6 +43,7 @@ SHA256_BYTES = 32
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _BROKEN_STREAM_S = 0.02
 _DRAIN_S = 1.0
+_RETRY_S = 0.05  # between attempts to listen
 
 
 @dataclass(eq=False)
@@ -99,24 +106,36 @@ class LabService(lab_pb2_grpc.LabServicer):
         self._started: set[int] = set()
         self._changed = asyncio.Condition()
         self._server: grpc.aio.Server | None = None
+        self._socket: SocketFile | None = None
         self._has_roles = False
 
-    async def serve(self, address: str, access: Access = Access()) -> None:  # noqa: B008 (frozen)
-        """Listens on "unix:/path" or "host:port". Raises ConfigurationError."""
+    async def serve(
+        self,
+        address: str,
+        access: Access = Access(),  # noqa: B008 (frozen)
+        patience_s: float = 0,
+    ) -> None:
+        """Listens on "unix:/path" or "host:port". A lab that serves there has `patience_s` to end.
+        Raises ConfigurationError: AddressInUseError if it has not ended."""
         tls = access.at("lab", address, KeyRole.CONTROLLER)
         self._has_roles = tls is not None
-        self._server = grpc.aio.server()
-        lab_pb2_grpc.add_LabServicer_to_server(self, self._server)
-        try:
-            if tls is None:
-                self._server.add_insecure_port(address)
-            else:
-                self._server.add_secure_port(address, tls.server_credentials())
-        except RuntimeError as error:
-            raise ConfigurationError(f"cannot listen on {address}: {error}") from None
-        await self._server.start()
+        server = grpc.aio.server(options=SERVER_OPTIONS)
+        lab_pb2_grpc.add_LabServicer_to_server(self, server)
+        deadline_s = time.monotonic() + patience_s
+        while True:
+            try:
+                self._socket = listen(server, address, tls)
+                break
+            except AddressInUseError:
+                if time.monotonic() >= deadline_s:
+                    raise
+            await asyncio.sleep(_RETRY_S)
+        self._server = server
+        await server.start()
 
     async def close(self) -> None:
+        if self._socket is not None:
+            self._socket.remove()  # first, so that from now on the path is another's
         if self._server is not None:
             await self._server.stop(grace=0.5)
 
