@@ -87,20 +87,22 @@ async def _serve(config: Config, access: Access, standby: bool, ended: asyncio.E
     controller = config.controller(_print_records, _print_event, access)
     work = asyncio.create_task(_start(controller, standby))
     waiting = asyncio.create_task(ended.wait())
+    was_told = False
     try:
         await asyncio.wait({work, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            return
-        work.result()
-        either: set[asyncio.Future[Any]] = {waiting, controller.failed}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if controller.failed.done():
-            await controller.failed
+        if work.done():
+            work.result()
+            either: set[asyncio.Future[Any]] = {waiting, controller.failed}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if controller.failed.done():
+                await controller.failed
+        was_told = True
     finally:
         for task in (work, waiting):
             task.cancel()
         await asyncio.gather(work, waiting, return_exceptions=True)
-        await controller.stop()
+        # Who is displaced, or fails, leaves the agents to the controller that comes.
+        await controller.stop(ends_agents=was_told)
 
 
 async def _start(controller: Controller, standby: bool) -> None:

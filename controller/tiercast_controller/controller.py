@@ -249,12 +249,14 @@ class Controller(Readings):
         the names of the rest."""
         await self._lab.wait_detached(timeout_s)
 
-    async def stop(self, timeout_s: float = 5) -> None:
-        """Ends the agents, then everything else. The switches keep their state. Raises AgentError
-        if agents did not end in time; even then everything is closed."""
+    async def stop(self, timeout_s: float = 5, *, ends_agents: bool = True) -> None:
+        """Ends the agents, then everything else. Without `ends_agents` they only lose this lab, so
+        that those with patience attach to the one that comes. The switches keep their state. Raises
+        AgentError if agents did not end in time; even then everything is closed."""
         try:
-            self._lab.stop_agents()
-            await self._lab.wait_detached(timeout_s)
+            if ends_agents:
+                self._lab.stop_agents()
+                await self._lab.wait_detached(timeout_s)
         finally:
             for task in self._tasks:
                 task.cancel()
