@@ -48,6 +48,7 @@ from tiercast_controller.p4runtime.static_state import (
     updates_to,
     write_unread_clones,
 )
+from tiercast_controller.p4runtime.stream import LONGEST_PAUSE_S
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ FOR_EVER = float("inf")
 _BATCH = 500  # updates per write of static entries: well under gRPC's 4 MiB
 # Of an attempt to reach a switch that is away; the channel itself retries twice a second.
 _ATTEMPT_S = 5.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0  # between attempts
+_FIRST_PAUSE_S = 0.05  # between attempts
 
 
 @dataclass(frozen=True)
@@ -294,7 +295,7 @@ class ManagedSwitch:
                     ) from None
                 log.info("%s; trying again in %.2g s", error, pause_s)
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 continue
             self._on_change(
                 "back",

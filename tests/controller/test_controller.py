@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 from itertools import chain
 from types import SimpleNamespace
 
@@ -11,11 +12,12 @@ import grpc
 import pytest
 from p4.v1 import p4runtime_pb2 as p4
 from scapy.all import IP, Ether
-from scapy.layers.igmp import IGMP, IGMPv3_MQ
+from scapy.layers.igmp import IGMP, IGMPv3_MQ, IGMPv3_MR, IGMPv3_MR_Group
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller import controller as controller_module
 from tiercast_controller.base.errors import (
     ConfigurationError,
+    ControllerError,
     NotPrimaryError,
     SwitchError,
     UnreachableError,
@@ -23,7 +25,7 @@ from tiercast_controller.base.errors import (
 )
 from tiercast_controller.controller import Controller
 from tiercast_controller.multicast.igmp import Type, parse_frame
-from tiercast_controller.multicast.querier import Querier
+from tiercast_controller.multicast.querier import Inquiries, Querier
 from tiercast_controller.multicast.replication import ReplicationGroups
 from tiercast_controller.multicast.trees import SessionState, SessionTrees, Upstream
 from tiercast_controller.network.aggregation import aggregation_entries
@@ -32,6 +34,7 @@ from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import Session, group_address
 from tiercast_controller.p4runtime import client as p4runtime
 from tiercast_controller.p4runtime import stream as p4runtime_stream
+from tiercast_controller.p4runtime.entities import Op, TableEntry, Update, entry
 
 from ..patience import PATIENCE_S
 
@@ -665,6 +668,14 @@ async def test_a_switch_that_was_away_when_a_standby_took_over_keeps_what_it_hel
                 assert replication.HasField("multicast_group_entry")
     finally:
         await second.stop()
+
+
+def test_a_primary_is_back_before_a_standby_takes_its_switch() -> None:
+    """gRPC adds up to a fifth to the channel's pause."""
+    options = dict(p4runtime._CHANNEL_OPTIONS)
+    reconnects_s = options["grpc.max_reconnect_backoff_ms"] / 1000
+    longest_s = p4runtime_stream.LONGEST_PAUSE_S + 1.2 * reconnects_s
+    assert longest_s < p4runtime_stream.GRACE_S
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -28,7 +28,9 @@ from tiercast_controller.p4runtime.entities import (
 from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.p4runtime.static_state import StaticState, updates_to
 
+from ..free_port import free_port
 from ..patience import PATIENCE_S
+from .conftest import ReferenceSwitch
 
 HOST = entry("ipv4_host", {"dst_addr": 0x0A000F02}, "forward", {"port": 3, "dst_mac": 0x020000000F})
 LPM = entry("ipv4_lpm", {"dst_addr": (0x0A001000, 22)}, "forward", {"port": 2, "dst_mac": 1 << 41})
@@ -279,6 +281,20 @@ async def test_a_clock_that_was_set_back_does_not_keep_a_later_controller_out(
     await second.write([Update(Op.DELETE, HOST)])
     await second.close()
     await third.close()
+
+
+async def test_no_proxy_stands_between_a_client_and_its_switch(program, monkeypatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # where nobody is
+    for name in ("no_proxy", "no_grpc_proxy", "grpc_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    switch, address = ReferenceSwitch(1), f"127.0.0.1:{free_port()}"
+    await switch.serve(address)
+    client = P4RuntimeClient("s0", 1, address, program)
+    try:
+        await client.connect(PATIENCE_S)
+    finally:
+        await client.close()
+        await switch.close()
 
 
 async def test_a_client_asks_again_on_a_stream_that_lives(client) -> None:

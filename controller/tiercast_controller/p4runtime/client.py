@@ -30,7 +30,7 @@ from tiercast_controller.p4runtime.entities import (
     Update,
 )
 from tiercast_controller.p4runtime.program import Program, decode, encode
-from tiercast_controller.p4runtime.stream import ControlStream, PacketIn, error_of
+from tiercast_controller.p4runtime.stream import RECONNECT_S, ControlStream, PacketIn, error_of
 
 __all__ = ["FailedUpdate", "P4RuntimeClient", "PacketIn", "WriteError"]
 
@@ -43,7 +43,8 @@ _CHANNEL_OPTIONS: list[tuple[str, int | str]] = [
     # Switches start at the same time as the controller, so retry at once, not after a second.
     # (min_reconnect_backoff_ms is something else: how long a switch may take to answer, 20 s.)
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.max_reconnect_backoff_ms", round(1000 * RECONNECT_S)),
+    ("grpc.enable_http_proxy", 0),  # a switch is reached as its address says
 ]
 
 

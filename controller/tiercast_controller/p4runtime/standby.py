@@ -15,12 +15,10 @@ import time
 from collections.abc import Iterable
 
 from tiercast_controller.base.errors import SwitchError
-from tiercast_controller.p4runtime.stream import ControlStream, Standing
+from tiercast_controller.p4runtime.stream import GRACE_S, ControlStream, Standing
 
 log = logging.getLogger(__name__)
 
-# A switch that has just answered may have just returned: its primary may be about to.
-GRACE_S = 1.0
 _PAUSE_S = 0.2  # between attempts to reach a switch
 _TAKEN = float("inf")
 

@@ -33,6 +33,12 @@ from tiercast_controller.p4runtime.program import Program
 log = logging.getLogger(__name__)
 
 PACKET_IN_QUEUE = 4096  # packets; any more are dropped and counted
+# For so long, and by chance up to twice as long, a standby leaves a switch that answers to its
+# primary, which may be about to return to it. So a primary's pause between two attempts, and the
+# channel's (to which gRPC adds up to a fifth), are shorter together.
+GRACE_S = 1.0
+LONGEST_PAUSE_S = 0.25
+RECONNECT_S = 0.5
 _GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 # How far above the highest election id this process asks. Several that wait for the same primary's
 # end must not ask with the same id, which is refused; the same one must win at every switch.
