@@ -196,11 +196,19 @@ class Controller(Readings):
         """
         managed = self._switches.values()
         started = [self._switches[name] for name in self._switches if name in self._starts]
-        states = await _all(m.start(timeout_s) for m in started)
-        found = {m.switch.name: state for m, state in zip(started, states, strict=True)}
+        # A standby has nobody behind it that would serve the switches that are left.
+        must_answer = self._vacant_s is None
+        states = await _all(m.start(timeout_s, must_answer) for m in started)
+        found = {
+            m.switch.name: state
+            for m, state in zip(started, states, strict=True)
+            if state is not None
+        }
         self._subscriptions.take_over(found)
         await _all(
-            m.set_up_trees(found.get(m.switch.name, MulticastState()), self._subscriptions.trees)
+            m.set_up_trees(
+                found.get(m.switch.name, MulticastState()), self._subscriptions.trees, must_answer
+            )
             for m in managed
         )
         if self._vacant_s is not None:

@@ -132,23 +132,33 @@ class ManagedSwitch:
     def is_away(self) -> bool:
         return not self._reachable.is_set()
 
-    async def start(self, timeout_s: float) -> MulticastState:
+    async def start(self, timeout_s: float, must_answer: bool = True) -> MulticastState | None:
         """Connects, and brings program, static entries and the ports' queues to what is desired.
-        Returns the multicast state that an earlier controller left."""
-        await self.client.connect(timeout_s)
-        self._made_all_groups = await self.client.set_pipeline()
-        self.taken_over = not self._made_all_groups
-        async with self._static_turn:
-            await self._set_static()
-        await self._set_queues(self._desired().queues)
+        Returns the multicast state that an earlier controller left. None: without `must_answer`, a
+        switch that does not answer is away."""
+        try:
+            await self.client.connect(timeout_s)
+            self._made_all_groups = await self.client.set_pipeline()
+            self.taken_over = not self._made_all_groups
+            async with self._static_turn:
+                await self._set_static()
+            await self._set_queues(self._desired().queues)
+            found = await self.read_multicast()
+        except SwitchError as error:
+            if must_answer or not self._is_gone(error):
+                raise
+            log.warning("%s", error)
+            return None
         self._reachable.set()
-        found = await self.read_multicast()
         self._seen = True
         return found
 
-    async def set_up_trees(self, found: MulticastState, trees: Iterable[Tree]) -> None:
+    async def set_up_trees(
+        self, found: MulticastState, trees: Iterable[Tree], must_answer: bool = True
+    ) -> None:
         """Changes the state that was found to what the trees need, and removes everything else.
-        From now on the switch is kept. One that was not started is away."""
+        From now on the switch is kept. One that was not started is away, and without `must_answer`
+        one that does not answer any more."""
         for tree in trees:
             self._installers[tree.key] = Installer(
                 tree,
@@ -161,8 +171,14 @@ class ManagedSwitch:
                 tree.state(self.switch.name),
             )
         if not self.is_away:
-            with self._away_if_unreachable():
-                await self._take_over(found)
+            try:
+                with self._away_if_unreachable():
+                    await self._take_over(found)
+            except SwitchError as error:
+                if must_answer or not self._is_gone(error):
+                    raise
+                self._reachable.clear()
+                self._seen = False  # it is read again when it returns
         self._keeper = asyncio.create_task(self._keep(), name=f"keeper of {self.switch.name}")
 
     def installer(self, key: TreeKey) -> Installer:
@@ -369,6 +385,12 @@ class ManagedSwitch:
         first, even if its stream is still there."""
         try:
             yield
+    def _is_gone(self, error: SwitchError) -> bool:
+        """Whether an error is that of a switch that has died, and may have returned since."""
+        lost = self.client.lost
+        reason = lost.exception() if lost.done() and not lost.cancelled() else None
+        return isinstance(error, UnreachableError) or isinstance(reason, UnreachableError)
+
         except UnreachableError as error:
             self._reachable.clear()
             self.client.stream.give_up(error)

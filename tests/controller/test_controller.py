@@ -670,6 +670,49 @@ async def test_a_switch_that_was_away_when_a_standby_took_over_keeps_what_it_hel
         await second.stop()
 
 
+@pytest.mark.parametrize("dies_in", ["set_pipeline", "_take_over"])
+async def test_a_switch_that_dies_while_a_standby_takes_over_is_away(
+    start, igmp, program, dies_in
+) -> None:
+    run = await start(depth=2, sessions=SESSIONS[:1])
+    for host in ("h3", "h5"):  # behind s1 and s2
+        await run.report(host, igmp.join(group_address(1, 0)))
+    await run.until(lambda: len(run.of("igmp")) == 2)
+    did = {name: await run.on_switch(name) for name in run.servers}
+    events = []
+    second = Controller(run.topology, SESSIONS[:1], program, on_event=events.append)
+    try:
+        standing_by = asyncio.create_task(second.stand_by())
+        await run.controller.stop()
+        await asyncio.wait_for(standing_by, PATIENCE_S)
+        stray = p4.Entity()  # so that there is something to write
+        stray.packet_replication_engine_entry.multicast_group_entry.multicast_group_id = 9
+        run.servers["s1"].entities[b"group 9"] = stray
+        managed = second._switches["s1"]
+        target = managed.client if dies_in == "set_pipeline" else managed
+        does = getattr(target, dies_in)
+
+        async def dies(*arguments: object) -> object:
+            setattr(target, dies_in, does)
+            await run.servers["s1"].close()
+            await asyncio.wait({managed.client.lost}, timeout=PATIENCE_S)
+            return await does(*arguments)
+
+        setattr(target, dies_in, dies)
+        await second.start()
+        assert second.is_away("s1") and not second.failed.done()
+        assert [e.fields["state"] for e in events if e.kind == "role"] == ["standby", "primary"]
+        await run.servers["s1"].serve(run.topology.switch("s1").address)
+        await run.until(lambda: not second.is_away("s1"))
+        await run.until(lambda: places_of(second) == [(0, "s1", 2), (0, "s2", 2)])
+        for name, state in did.items():
+            async with asyncio.timeout(PATIENCE_S):
+                while (await second.read_multicast(name)).forwarding() != state:
+                    await asyncio.sleep(0.01)
+    finally:
+        await second.stop()
+
+
 def test_a_primary_is_back_before_a_standby_takes_its_switch() -> None:
     """gRPC adds up to a fifth to the channel's pause."""
     options = dict(p4runtime._CHANNEL_OPTIONS)

@@ -17,7 +17,7 @@ from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc, trace_pb2
 
-from tiercast_controller.base.errors import NotPrimaryError, SwitchError
+from tiercast_controller.base.errors import NotPrimaryError, SwitchError, UnreachableError
 from tiercast_controller.base.tls import Tls
 from tiercast_controller.p4runtime.entities import (
     CloneSession,
@@ -391,18 +391,17 @@ class P4RuntimeClient:
             raise self._error("Read", error) from None
 
     async def _or_displaced(self, refused: SwitchError, error: grpc.aio.AioRpcError) -> SwitchError:
-        """`refused`, or a NotPrimaryError that says so too if there is another primary: the switch
-        denies a change before it says that on the stream."""
+        """`refused`, or the reason for which the stream has ended since: the switch denies a change
+        before it says there that another controller is the primary; one that has died and returned
+        knows of no stream."""
         if error.code() is not grpc.StatusCode.PERMISSION_DENIED:
             return refused
         lost = self.lost
         await asyncio.wait({lost}, timeout=_VERDICT_S)
         reason = lost.exception() if lost.done() and not lost.cancelled() else None
-        return (
-            NotPrimaryError(f"{refused}; {reason}")
-            if isinstance(reason, NotPrimaryError)
-            else refused
-        )
+        if isinstance(reason, (NotPrimaryError, UnreachableError)):
+            return type(reason)(f"{refused}; {reason}")
+        return refused
 
     def _error(self, what: str, error: grpc.aio.AioRpcError) -> SwitchError:
         return error_of(f"{self.name}: {what}", error)
