@@ -461,12 +461,19 @@ class ManagedSwitch:
     async def _read_static(self, wanted: StaticState) -> StaticState:
         """What the switch holds of that, and what it should not hold."""
         assert wanted.cells is not None
-        roles, fixed = self.roles, self.roles.fixed
-        tables = dict.fromkeys((*roles.tables(STATIC_TABLES), *(item.table for item in fixed)))
+        roles, kept = self.roles, {item.key for item in wanted.entries}
+        tables = dict.fromkeys(
+            (
+                *roles.tables((*STATIC_TABLES, *MULTICAST_TABLES)),
+                *(one.table for one in roles.fixed),
+            )
+        )
         found = await self.client.read_entries(tables)
-        kept = {item.key for item in fixed}
-        belong = roles.only(STATIC_TABLES, found)
-        belong += [item for item in found if item.key in kept and item not in belong]
+        belong = [
+            item
+            for item in found
+            if item.key in kept or roles.is_of(STATIC_TABLES, item) or roles.is_foreign(item)
+        ]
         meters: list[MeterCell] = []
         if roles.igmp_meter is not None:
             ports = [index for _, index in wanted.meters]

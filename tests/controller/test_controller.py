@@ -488,6 +488,49 @@ async def test_what_somebody_else_changed_is_mended(start, igmp) -> None:
     assert (await run.controller.fates("s0"))[2].egress.entered is None
 
 
+async def test_what_somebody_else_wrote_with_other_actions_is_replaced_or_removed(
+    start, igmp
+) -> None:
+    """Over entries that are wanted, and beside them; mended, and found at a take-over."""
+    run = await start(depth=1)
+    await run.report("h1", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("igmp"))
+    server, own = run.servers["s0"], run.program
+    right = dict(server.entities)
+    hosts = await entries_of(run, "ipv4_host")
+    groups = await entries_of(run, "ipv4_multicast")
+    assert hosts and groups
+
+    def write(item: TableEntry) -> None:
+        entity = p4.Entity(table_entry=own.encode_entry(item))
+        server.entities[server._key(entity)] = entity
+
+    def spoil() -> None:
+        write(entry("ipv4_host", dict(hosts[0].match), "drop"))
+        write(entry("ipv4_multicast", dict(groups[0].match), "NoAction"))
+        write(entry("ipv4_host", {"dst_addr": 0x0A09_0909}, "drop"))
+        write(entry("ipv4_multicast", {"dst_addr": 0xEFFF_0000}, "NoAction"))
+        assert dict(server.entities) != right
+
+    spoil()
+    await run.controller.mend()
+    assert dict(server.entities) == right
+    assert not run.controller.failed.done()
+    spoil()
+    again = await start(run=run)
+    state = await again.on_switch("s0")
+    assert state == (await run.on_switch("s0"))
+    kept = {key for key in right if not key.startswith(b"group")}
+    assert without_groups(again)["s0"] <= kept
+    assert {key for key in kept if server.entities.get(key) == right[key]} >= {
+        server._key(p4.Entity(table_entry=own.encode_entry(item))) for item in hosts
+    }
+
+
+async def entries_of(run: Run, table: str) -> list[TableEntry]:
+    return await run.controller._switches["s0"].client.read_entries([table])
+
+
 async def test_a_takeover_asks_for_what_it_may_have_missed(start, igmp, monkeypatch) -> None:
     """h1 and h2 were members. Only h1 answers, and h0's neighbour joined meanwhile."""
     soon = Querier(

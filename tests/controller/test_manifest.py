@@ -106,7 +106,7 @@ def test_our_own_manifest_changes_nothing(program: Program) -> None:
         entry("source_guard", {"ingress_port": 3}, "only_from", {"address": 9}),
     ):
         assert roles.entries([item]) == [item]
-        assert roles.only([item.table], [item]) == [item]
+        assert roles.is_of([item.table], item) and not roles.is_foreign(item)
     assert roles.has_accounts and roles.has_prefixes
     assert roles.igmp_meter == "igmp_meter"
 

@@ -137,6 +137,9 @@ class Roles:
             for block in getattr(manifest, name)
         ]
         self._check_names()
+        own = (form for table in (*_ROLE_OF, MARKING_TABLE) for form in self._forms_of(table))
+        self._written = {(form.table, form.action) for form in own}
+        self._own_tables = {table for table, _ in self._written}
 
     # -------------------------------------------------------------------------- what it has
 
@@ -213,10 +216,14 @@ class Roles:
         forms = [form for table in own for form in self._forms_of(table)]
         return list(dict.fromkeys(form.table for form in forms))
 
-    def only(self, own: Iterable[str], found: Iterable[TableEntry]) -> list[TableEntry]:
-        """Those of the program's entries that belong to some of the controller's tables."""
-        forms = [form for table in own for form in self._forms_of(table)]
-        return [item for item in found if any(form.is_of(item) for form in forms)]
+    def is_of(self, own: Iterable[str], item: TableEntry) -> bool:
+        """Whether one of the program's entries belongs to some of the controller's tables."""
+        return any(form.is_of(item) for table in own for form in self._forms_of(table))
+
+    def is_foreign(self, item: TableEntry) -> bool:
+        """Whether an entry is in a table of the controller's, with an action that the controller
+        gives no entry there: somebody else has written it, over one that is needed, perhaps."""
+        return item.table in self._own_tables and (item.table, item.action) not in self._written
 
     def own(self, tables: Iterable[str], found: Iterable[TableEntry]) -> list[TableEntry]:
         """The controller's entries for those that a program has; entries of no role are left
