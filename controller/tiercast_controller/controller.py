@@ -126,7 +126,8 @@ class Controller(Readings):
             )
         self.topology = topology
         self.epoch_ns = time.monotonic_ns() if epoch_ns is None else epoch_ns
-        # Fails with the first SwitchError that cannot be repaired. From then on the run is void.
+        # Fails with the first SwitchError that cannot be repaired, or if `on_event` does. From then
+        # on the run is void.
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._querier = querier
         self._mend_s = mend_s
@@ -439,14 +440,20 @@ class Controller(Readings):
 
     def _fail(self, reason: ControllerError) -> None:
         log.error("%s", reason)
-        self._emit("failure", reason=str(reason))
         if not self.failed.done():
             self.failed.set_exception(reason)
 
     def _emit(self, kind: str, time_ns: int | None = None, **fields: Any) -> None:
-        self._on_event(Event(time.monotonic_ns() if time_ns is None else time_ns, kind, fields))
+        event = Event(time.monotonic_ns() if time_ns is None else time_ns, kind, fields)
+        try:
+            self._on_event(event)
+        except Exception as error:  # of whoever hears the events, to whom no more can be said
+            log.error("event %s was not heard: %r", kind, error)
+            if not self.failed.done():
+                self.failed.set_exception(ControllerError(f"event {kind} was not heard: {error!r}"))
 
     def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
+        self._emit("failure", reason=str(reason))
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._on_task_done)

@@ -756,6 +756,35 @@ async def test_a_switch_that_dies_while_a_standby_takes_over_is_away(
         await second.stop()
 
 
+async def test_a_sink_that_fails_does_not_hide_why_the_run_failed(start) -> None:
+    run = await start(depth=1)
+
+    def broken(event: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    run.controller._on_event = broken
+
+    async def work() -> None:
+        raise SwitchError("s0: gone for good")
+
+    run.controller._spawn(work(), "work")
+    with pytest.raises(SwitchError, match="gone for good"):
+        await asyncio.wait_for(asyncio.shield(run.controller.failed), PATIENCE_S)
+
+
+async def test_a_sink_that_fails_is_a_failure(start, igmp) -> None:
+    run = await start(depth=1)
+
+    def broken(event: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    run.controller._on_event = broken
+    await run.report("h1", igmp.join(group_address(1, 0)))
+    with pytest.raises(ControllerError, match=r"event igmp was not heard: .*Broken pipe"):
+        await asyncio.wait_for(asyncio.shield(run.controller.failed), PATIENCE_S)
+    assert places_of(run.controller) == [(0, "s0", 2)]
+
+
 def test_a_primary_is_back_before_a_standby_takes_its_switch() -> None:
     """gRPC adds up to a fifth to the channel's pause."""
     options = dict(p4runtime._CHANNEL_OPTIONS)
