@@ -6,6 +6,7 @@ Errors name the file, the place in it, the value and what is wrong with it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from ipaddress import IPv4Address, IPv4Interface
@@ -71,12 +72,14 @@ groups:                                 # of other programs; may be left out
 """
 
 
+_MAC = re.compile("[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
+
+
 def _mac(value: object) -> object:
     """Converts "02:00:00:00:00:01" to its 48 bits."""
     if isinstance(value, str):
-        parts = value.split(":")
-        if len(parts) == 6 and all(len(p) == 2 for p in parts):
-            return int("".join(parts), 16)
+        if _MAC.fullmatch(value):
+            return int(value.replace(":", ""), 16)
         raise ValueError("a MAC address is six pairs of hex digits, such as 02:00:00:00:00:01")
     return value
 

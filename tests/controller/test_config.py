@@ -44,6 +44,26 @@ def test_the_example_is_valid(tmp_path) -> None:
         ("number: 1", "number: 40000", r"sessions\.0\.number: .*32767, not 40000"),
         ("scheme: sim", "sheme: sim", r"sessions\.0: unknown key sheme; valid: number, .*scheme"),
         ("02:00:00:00:00:01", "02-0", r"hosts\.1\.mac: .*six pairs of hex digits.*not '02-0'"),
+        (
+            "02:00:00:00:00:01",
+            "02:00:00:00:00:_1",
+            r"hosts\.1\.mac: .*six pairs of hex digits.*not '02:00:00:00:00:_1'",
+        ),
+        (
+            "02:00:00:00:00:01",
+            "0x:00:00:00:00:01",
+            r"hosts\.1\.mac: .*six pairs of hex digits.*not '0x:00:00:00:00:01'",
+        ),
+        (
+            "02:00:00:00:00:01",
+            "+2:00:00:00:00:01",
+            r"hosts\.1\.mac: .*six pairs of hex digits.*not '\+2:00:00:00:00:01'",
+        ),
+        (
+            "02:00:00:00:00:01",
+            "0g:00:00:00:00:01",
+            r"hosts\.1\.mac: .*six pairs of hex digits.*not '0g:00:00:00:00:01'",
+        ),
         ("rate_bps: 2000000, ", "", r"links\.1: .*'marking' needs 'rate_bps'"),
         (
             "kind: priority",

@@ -460,6 +460,21 @@ async def test_over_tcp_only_agents_may_report(tmp_path, keys) -> None:
         await bench.service.close()
 
 
+def test_a_key_that_others_may_use_is_refused_however_it_is_named(keys) -> None:
+    """`tls` of a switch names a folder, or its files."""
+    key = keys / "controller.key"
+    named = Tls(keys / "ca.pem", keys / "controller.pem", key)
+    assert named.credentials() and named.server_credentials()
+    key.chmod(0o644)
+    for use in (
+        named.credentials,
+        named.server_credentials,
+        lambda: Tls.of_folder(keys, KeyRole.CONTROLLER),
+    ):
+        with pytest.raises(ConfigurationError, match=r"controller.key: .*\(mode 644\); valid: 600"):
+            use()
+
+
 async def test_tcp_without_tls_is_refused_unless_the_user_says_so(tmp_path) -> None:
     bench = Bench(tmp_path)
     bench.address = f"127.0.0.1:{free_port()}"

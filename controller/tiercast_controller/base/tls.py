@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,23 +62,22 @@ class Tls:
     def of_folder(cls, folder: Path, role: KeyRole, server: KeyRole | None = None) -> Tls:
         """The files of a role in a folder of `tiercast keys`. A client accepts servers of role
         `server` alone. Raises ConfigurationError if one is missing, or others may use the key."""
-        files = (CA, certificate_file(role), key_file(role))
-        for name in files:
-            _content(folder / name)
-        require_private(f"tls: {folder / key_file(role)}", (folder / key_file(role)).stat().st_mode)
-        ca, certificate, key = (folder / name for name in files)
+        ca, certificate, key = folder / CA, folder / certificate_file(role), folder / key_file(role)
+        for file in (ca, certificate):
+            _content(file)
+        _secret(key)
         return cls(ca, certificate, key, server.name_in_certificate if server else "")
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """A client's. Raises ConfigurationError if a file cannot be read, or one of a pair is
-        missing."""
+        """A client's. Raises ConfigurationError if a file cannot be read, one of a pair is missing,
+        or others may use the key."""
         if (self.certificate is None) != (self.key is None):
             given, missing = (
                 ("key", "certificate") if self.certificate is None else ("certificate", "key")
             )
             raise ConfigurationError(f"tls: {given} without {missing}; valid: both, or neither")
         return grpc.ssl_channel_credentials(
-            _content(self.ca), _content(self.key), _content(self.certificate)
+            _content(self.ca), _secret(self.key), _content(self.certificate)
         )
 
     @property
@@ -87,7 +87,7 @@ class Tls:
 
     def server_credentials(self) -> grpc.ServerCredentials:
         """A server's: clients must show a certificate. Raises ConfigurationError."""
-        certificate, key = _content(self.certificate), _content(self.key)
+        certificate, key = _content(self.certificate), _secret(self.key)
         if certificate is None or key is None:
             raise ConfigurationError("tls: a server needs a certificate and its key")
         return grpc.ssl_server_credentials(
@@ -133,5 +133,17 @@ def has_role(peer: Mapping[str, Iterable[bytes] | None], role: KeyRole) -> bool:
 def _content(path: Path | None) -> bytes | None:
     try:
         return None if path is None else path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"tls: {path}: {error.strerror}") from None
+
+
+def _secret(path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        with path.open("rb") as file:
+            # Of the file that is read: the name may lead to another one by now.
+            require_private(f"tls: {path}", os.fstat(file.fileno()).st_mode)
+            return file.read()
     except OSError as error:
         raise ConfigurationError(f"tls: {path}: {error.strerror}") from None
