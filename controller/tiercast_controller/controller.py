@@ -414,7 +414,8 @@ class Controller(Readings):
         ends_s: Callable[[], float],
     ) -> None:
         work = self._inquiries.ask_for(port, group, sources, ends_s)
-        self._spawn(work, f"queries for {group} at {port}")
+        if work is not None:
+            self._spawn(work, f"queries for {group} at {port}")
 
     async def _send(self, switch: str, port: int, frame: bytes) -> None:
         managed = self._managed(switch)

@@ -785,6 +785,61 @@ async def test_a_sink_that_fails_is_a_failure(start, igmp) -> None:
     assert places_of(run.controller) == [(0, "s0", 2)]
 
 
+async def test_leaves_that_are_repeated_are_asked_about_once(start, igmp) -> None:
+    """RFC 3376 6.6.3 keeps one state of retransmissions for a group."""
+    querier = Querier(last_member_interval_s=0.1, last_member_count=2)
+    run = await start(depth=1, querier=querier)
+    group, out = group_address(1, 0), run.servers["s0"].packets_out
+    record = IGMPv3_MR_Group(rtype=3, maddr=str(group))
+    await run.report("h1", igmp.join(group))
+    for _ in range(5):
+        await run.report("h1", igmp.frame(IGMPv3_MR(records=[record] * 100), "10.0.1.2"))
+    await run.heard()
+    names = [task.get_name() for task in run.controller._tasks]
+    assert sum("leave latency" in name for name in names) <= 1
+    await run.until(lambda: len(run.of("igmp")) == 2)
+    asked = []
+    while not out.empty():
+        packet = Ether(out.get_nowait().payload)
+        asked += [packet] if packet[IP].dst == str(group) else []
+    assert len(asked) == querier.specific_queries
+
+
+async def test_a_leave_renews_the_queries_of_one_before() -> None:
+    """Two hosts on h1's link leave, one after the other: the second leave gets its queries, too."""
+    querier = Querier(last_member_interval_s=0.2, last_member_count=2)
+    inquiries, sent = Inquiries(querier, send := _Sends()), send.frames
+    about = (("s0", 2), group_address(1, 0), ())
+    work = inquiries.ask_for(*about, ends_s=lambda: 0.0)
+    assert work is not None
+    asking = asyncio.create_task(work)
+    await run_until(lambda: len(sent) == 1)
+    assert inquiries.ask_for(*about, ends_s=lambda: 0.0) is None
+    of_sources = (*about[:2], (IPv4Address("10.0.0.2"),))
+    other = inquiries.ask_for(*of_sources, ends_s=lambda: 0.0)
+    assert other is not None  # of sources alone is another question
+    other.close()
+    await asking
+    assert len(sent) == 3
+    again = inquiries.ask_for(*about, ends_s=lambda: 0.0)
+    assert again is not None
+    again.close()
+
+
+class _Sends:
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    async def __call__(self, switch: str, port: int, frame: bytes) -> None:
+        self.frames.append(frame)
+
+
+async def run_until(condition) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
 def test_a_primary_is_back_before_a_standby_takes_its_switch() -> None:
     """gRPC adds up to a fifth to the channel's pause."""
     options = dict(p4runtime._CHANNEL_OPTIONS)

@@ -71,10 +71,10 @@ class Membership(Generic[Place]):
                 reporters[reporter] = min(deadline, now_s + self._leave_latency_s)
         return self._drop_if_empty(member)
 
-    def loses_one_s(self, member: Place) -> float:
-        """When the place loses a reporter unless that reports; NEVER if there is none, or none
-        expires."""
-        return min(self._reporters.get(member, {}).values(), default=NEVER)
+    def loses_s(self, member: Place, reporter: IPv4Address) -> float:
+        """When the place loses a reporter unless that reports; NEVER if it has no such reporter, or
+        does not lose it."""
+        return self._reporters.get(member, {}).get(reporter, NEVER)
 
     def ends_s(self, member: Place) -> float:
         """When the place loses its last reporter unless one reports; 0 if there is none."""

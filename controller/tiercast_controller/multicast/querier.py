@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
@@ -117,6 +117,8 @@ class Inquiries:
     def __init__(self, querier: Querier, send: Send):
         self.querier = querier
         self._send = send
+        # The queries that are left of each that runs, by port, group, and whether it is of sources.
+        self._left: dict[tuple[Port, IPv4Address, bool], int] = {}
 
     async def ask_for_ever(self, ports: Collection[Port]) -> None:
         """Asks every interval, and at first more often (8.6, 8.7)."""
@@ -136,18 +138,36 @@ class Inquiries:
             for port in ports:
                 await self._send(*port, self.querier.general())
 
-    async def ask_for(
+    def ask_for(
         self,
         port: Port,
         group: IPv4Address,
         sources: Sequence[IPv4Address],
         ends_s: Callable[[], float],
-    ) -> None:
+    ) -> Coroutine[None, None, None] | None:
         """Asks who else wants a group, or some of its sources, that a host has just left (RFC 2236
         3, RFC 3376 6.6.3). `ends_s` says when the place expires, CLOCK_MONOTONIC; once it has been
-        confirmed, other routers are told to keep their timers."""
-        for number in range(self.querier.specific_queries):
-            if number:
+        confirmed, other routers are told to keep their timers. None: such an inquiry runs, and asks
+        as often as a new one would."""
+        key = port, group, bool(sources)
+        runs = key in self._left
+        self._left[key] = self.querier.specific_queries
+        return None if runs else self._ask_until_none_is_left(key, sources, ends_s)
+
+    async def _ask_until_none_is_left(
+        self,
+        key: tuple[Port, IPv4Address, bool],
+        sources: Sequence[IPv4Address],
+        ends_s: Callable[[], float],
+    ) -> None:
+        port, group, _ = key
+        try:
+            while True:
+                confirmed = ends_s() > time.monotonic() + self.querier.leave_latency_s
+                await self._send(*port, self.querier.specific(group, sources, confirmed))
+                self._left[key] -= 1
+                if self._left[key] <= 0:
+                    return
                 await asyncio.sleep(self.querier.last_member_interval_s)
-            confirmed = ends_s() > time.monotonic() + self.querier.leave_latency_s
-            await self._send(*port, self.querier.specific(group, sources, confirmed))
+        finally:
+            del self._left[key]

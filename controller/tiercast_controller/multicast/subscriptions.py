@@ -99,6 +99,7 @@ class Subscriptions:
         self._change = 0
         self._announced_change = dict.fromkeys(self._trees, 0)
 
+        self._ends: set[float] = set()  # of leaves' latencies, CLOCK_MONOTONIC
     @property
     def trees(self) -> list[Tree]:
         return [*self._trees.values(), *self._shared.values()]
@@ -258,7 +259,7 @@ class Subscriptions:
             self._install("leave", member, reporter, packet.time_ns, changed)
         else:
             group = tree.session.group(member.rank)
-            self._on_doubt(self._membership, member, group, record, now_s)
+            self._on_doubt(self._membership, member, reporter, group, record, now_s)
 
     def _on_group_record(
         self,
@@ -283,7 +284,7 @@ class Subscriptions:
             changed = shared.leave(switch, packet.port)
             self._install_shared("leave", member, reporter, packet.time_ns, changed)
         else:
-            self._on_doubt(self._group_membership, member, record.group, record, now_s)
+            self._on_doubt(self._group_membership, member, reporter, record.group, record, now_s)
 
     def _on_doubt(
         self,
@@ -294,10 +295,13 @@ class Subscriptions:
         now_s: float,
     ) -> None:
         """A reporter has left, and is gone after the leave latency unless the group is wanted."""
+        reporter: IPv4Address,
         last_s = now_s + self._leave_latency_s
-        if self._leave_latency_s <= 0 or membership.loses_one_s(member) > last_s:
-            return  # whoever left was not there
-        self._spawn(self._expire_at(last_s), f"leave latency of {member}")
+        if self._leave_latency_s <= 0 or membership.loses_s(member, reporter) != last_s:
+            return  # whoever left was not there, or is about to be gone anyway
+        if last_s not in self._ends:
+            self._ends.add(last_s)
+            self._spawn(self._end_leaves(last_s), f"leave latency of {member}")
         if self._ask_for is not None:
             # BLOCK lists the sources that are left; other records leave all that they do not list.
             sources = record.sources if record.type is RecordType.BLOCK else ()
@@ -309,6 +313,10 @@ class Subscriptions:
         self.expire(max(due_s, time.monotonic()))  # a timer may fire a clock's tick too early
 
     def _install(
+    async def _end_leaves(self, last_s: float) -> None:
+        await self._expire_at(last_s)
+        self._ends.discard(last_s)
+
         self,
         action: str,
         member: Member,
