@@ -121,11 +121,11 @@ void LabClient::read_loop() {
     std::unique_lock lock(mutex_);
     // A lab that dies leaves its streams UNAVAILABLE. One that lives may still have the stream that
     // broke, and with it the agent's name.
-    const bool attached_before = status.error_code() == grpc::ALREADY_EXISTS && left <= patience_;
-    const bool may_return = status.error_code() == grpc::UNAVAILABLE || attached_before;
+    const bool is_kept = status.error_code() == grpc::ALREADY_EXISTS && attached_;
+    const bool may_return = status.error_code() == grpc::UNAVAILABLE || is_kept;
     if (patience_ <= Duration::zero() || !may_return || finishing_) break;
-    left = attached_before ? left - kAttempt : patience_;
-    if (attached_before) changed_.wait_for(lock, chrono(kAttempt), [this] { return finishing_; });
+    left = is_kept ? left - kAttempt : patience_;
+    if (is_kept) changed_.wait_for(lock, chrono(kAttempt), [this] { return finishing_; });
   }
   {
     const std::lock_guard lock(mutex_);
@@ -146,7 +146,10 @@ grpc::Status LabClient::attend(bool& stopped) {
   v1::ToAgent message;
   while (stream_->Read(&message)) {
     switch (message.message_case()) {
-      case v1::ToAgent::kWelcome: push(LabWelcome{message.welcome()}); break;
+      case v1::ToAgent::kWelcome:
+        attached_ = true;
+        push(LabWelcome{message.welcome()});
+        break;
       case v1::ToAgent::kStart: push(LabStart{Time::nanoseconds(message.start().time_ns())}); break;
       case v1::ToAgent::kLeave: push(LabLeave{Time::nanoseconds(message.leave().time_ns())}); break;
       case v1::ToAgent::kStop:
@@ -209,6 +212,11 @@ void LabClient::finish() {
     }
   }
   reader_.join();
+  const std::lock_guard lock(mutex_);
+  for (const v1::Records& records : outgoing_) {
+    dropped_ += static_cast<std::uint64_t>(records.records_size());
+  }
+  outgoing_.clear();
 }
 
 }  // namespace tiercast::agent

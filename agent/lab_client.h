@@ -57,8 +57,9 @@ class LabClient {
   static constexpr std::size_t kMaxQueuedBatches = 300;  // one minute at 5 Hz
 
   // `address`: "unix:/path" or "host:port". Connects in the background. A lab that has died may
-  // return within `patience`; it then gets the same Hello, and what it had not taken. ConfigError:
-  // `access` does not do for the address.
+  // return within `patience`; it then gets the same Hello, and what was not sent to the one that
+  // has died. What was on its way to that one is lost: no record comes twice. ConfigError: `access`
+  // does not do for the address.
   LabClient(const std::string& address, const v1::Hello& hello, const control::Access& access = {},
             Duration patience = Duration::zero());
   ~LabClient();
@@ -71,9 +72,11 @@ class LabClient {
   // Queues records without blocking. If the lab has taken nothing for a minute, the newest records
   // are dropped and counted.
   void send(v1::Records records);
+  // Those that were not sent to any lab: the queue was full, or finish() has given up.
   std::uint64_t dropped_records() const;
 
-  // Writes what is queued, closes the stream and ends both threads. Gives up after kFinishTimeout.
+  // Writes what is queued, closes the stream and ends both threads. Gives up after kFinishTimeout;
+  // what is queued then is dropped and counted.
   void finish();
 
  private:
@@ -94,6 +97,7 @@ class LabClient {
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Lab::Stub> stub_;
   std::unique_ptr<Stream> stream_;  // set by the reader before the writer starts
+  bool attached_ = false;           // to some lab, at least once; the reader's
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;

@@ -61,8 +61,9 @@ class Runner {
     if (lab_) {
       lab_->finish();
       if (const std::uint64_t lost = lab_->dropped_records(); lost > 0) {
-        fmt::print(stderr, "{}: the lab took records too slowly: {} were dropped\n", options_.name,
-                   lost);
+        fmt::print(stderr,
+                   "{}: {} records were dropped: the lab took them too slowly, or not at all\n",
+                   options_.name, lost);
       }
     }
     return status_;

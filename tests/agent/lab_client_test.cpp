@@ -108,7 +108,10 @@ TEST(AgentLabClient, ALabThatReturnsGetsHelloAgainAndWhatWasReportedMeanwhile) {
     v1::FromAgent message;
     stream.Read(&message);
     heard.push_back(message);
-    if (++streams == 1) return grpc::Status(grpc::UNAVAILABLE, "it dies");
+    if (++streams == 1) {
+      stream.Write(TestLab::welcome());
+      return grpc::Status(grpc::UNAVAILABLE, "it dies");
+    }
     // The name is still taken when it returns, until the broken stream is noticed.
     if (streams == 2) return grpc::Status(grpc::ALREADY_EXISTS, "an agent of this name");
     stream.Write(TestLab::welcome());
@@ -120,10 +123,13 @@ TEST(AgentLabClient, ALabThatReturnsGetsHelloAgainAndWhatWasReportedMeanwhile) {
     return grpc::Status::OK;
   });
   LabClient client(lab.address(), hello(), {}, Duration::milliseconds(60'000));
-  EXPECT_TRUE(std::holds_alternative<LabWelcome>(next_event(client).value()));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(std::holds_alternative<LabWelcome>(next_event(client).value()));
+  }
   client.send(records(1));
   EXPECT_TRUE(std::holds_alternative<LabStop>(next_event(client).value()));
   client.finish();
+  EXPECT_EQ(client.dropped_records(), 0u);
   ASSERT_EQ(heard.size(), 4u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(heard[i].hello().name(), "h15");
   EXPECT_EQ(heard[3].records().records(0).fields(0).value(), 1);
@@ -142,10 +148,24 @@ TEST(AgentLabClient, ALabThatRefusesIsNotAskedAgain) {
   EXPECT_EQ(streams, 1);
 }
 
-TEST(AgentLabClient, FinishDoesNotWaitForALabThatIsNotThere) {
+TEST(AgentLabClient, ANameThatAnotherHasIsRefusedAtOnceHoweverPatientTheAgentIs) {
+  std::atomic<int> streams = 0;
+  TestLab lab([&](TestLab::Stream& stream) {
+    v1::FromAgent message;
+    stream.Read(&message);
+    ++streams;
+    return grpc::Status(grpc::ALREADY_EXISTS, "an agent of this name");
+  });
+  LabClient client(lab.address(), hello(), {}, Duration::milliseconds(60'000));
+  EXPECT_TRUE(std::holds_alternative<LabLost>(next_event(client).value()));
+  EXPECT_EQ(streams, 1);
+}
+
+TEST(AgentLabClient, FinishDoesNotWaitForALabThatIsNotThereAndCountsWhatItLeaves) {
   LabClient client("unix:/nonexistent/lab.sock", hello());
-  client.send(records(1));
+  for (int i = 0; i < 3; ++i) client.send(records(i));
   client.finish();
+  EXPECT_EQ(client.dropped_records(), 3u);
 }
 
 TEST(AgentLabClient, FinishGivesUpOnALabThatDoesNotAnswer) {
