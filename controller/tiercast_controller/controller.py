@@ -171,6 +171,7 @@ class Controller(Readings):
             lifetime_s=querier.lifetime_s if querier else NEVER,
             leave_latency_s=querier.leave_latency_s if querier else leave_latency_s,
             set_target=self._set_target,
+            held_or_away=self._held_or_away,
             emit=self._emit,
             tell=self._lab.tell_membership,
             ask_for=self._ask_for if querier and querier.specific_queries else None,
@@ -320,6 +321,9 @@ class Controller(Readings):
     def _set_target(self, switch: str, tree: TreeKey, state: SessionState) -> asyncio.Future[None]:
         return self._switches[switch].installer(tree).set_target(state)
 
+    async def _held_or_away(self, switch: str, pending: asyncio.Future[None]) -> None:
+        await self._switches[switch].settled(pending)
+
     def _all_routes(self) -> dict[str, list[TableEntry]]:
         aggregation = aggregation_entries(self.topology, self._sessions)
         return {
@@ -443,6 +447,7 @@ class Controller(Readings):
         log.error("%s", reason)
         if not self.failed.done():
             self.failed.set_exception(reason)
+        self._emit("failure", reason=str(reason))
 
     def _emit(self, kind: str, time_ns: int | None = None, **fields: Any) -> None:
         event = Event(time.monotonic_ns() if time_ns is None else time_ns, kind, fields)
@@ -454,7 +459,6 @@ class Controller(Readings):
                 self.failed.set_exception(ControllerError(f"event {kind} was not heard: {error!r}"))
 
     def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
-        self._emit("failure", reason=str(reason))
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._on_task_done)

@@ -184,6 +184,15 @@ class ManagedSwitch:
     def installer(self, key: TreeKey) -> Installer:
         return self._installers[key]
 
+    async def settled(self, pending: asyncio.Future[None]) -> None:
+        """Returns when a change has been done, or when the switch is away, which gets it later.
+        Raises what the change does."""
+        either: set[asyncio.Future[None]] = {pending, self.client.lost}
+        if not self.is_away:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if pending.done():
+            pending.result()
+
     async def write(self, updates: Iterable[Update]) -> None:
         """Writes the controller's updates in one batch. Raises UnreachableError while the switch is
         away."""
@@ -198,9 +207,9 @@ class ManagedSwitch:
         async with self._static_turn:
             if self.is_away:
                 return
-            with contextlib.suppress(UnreachableError):
+            with contextlib.suppress(UnreachableError), self._away_if_unreachable():
                 try:
-                    await self.write(updates)
+                    await self.client.write(self.roles.updates(updates))
                 except WriteError as error:
                     log.warning("%s; reading the switch's state and trying again", error)
                     await self._set_static()
@@ -376,6 +385,12 @@ class ManagedSwitch:
         for installer in self._installers.values():
             installer.installed = installer.tree.part_of(desired)
 
+    def _is_gone(self, error: SwitchError) -> bool:
+        """Whether an error is that of a switch that has died, and may have returned since."""
+        lost = self.client.lost
+        reason = lost.exception() if lost.done() and not lost.cancelled() else None
+        return isinstance(error, UnreachableError) or isinstance(reason, UnreachableError)
+
     async def _is_reachable(self) -> None:
         await self._reachable.wait()
 
@@ -385,12 +400,6 @@ class ManagedSwitch:
         first, even if its stream is still there."""
         try:
             yield
-    def _is_gone(self, error: SwitchError) -> bool:
-        """Whether an error is that of a switch that has died, and may have returned since."""
-        lost = self.client.lost
-        reason = lost.exception() if lost.done() and not lost.cancelled() else None
-        return isinstance(error, UnreachableError) or isinstance(reason, UnreachableError)
-
         except UnreachableError as error:
             self._reachable.clear()
             self.client.stream.give_up(error)

@@ -785,6 +785,42 @@ async def test_a_sink_that_fails_is_a_failure(start, igmp) -> None:
     assert places_of(run.controller) == [(0, "s0", 2)]
 
 
+async def test_a_switch_that_dies_while_a_change_is_repaired_is_away(start) -> None:
+    run = await start(depth=2)
+    managed = run.controller._switches["s1"]
+    write, held = managed.client.write, dict(run.servers["s1"].entities)
+
+    async def refuse(updates: list[Update], *rest: object) -> None:
+        managed.client.write = write
+        await run.servers["s1"].close()
+        raise p4runtime.WriteError("s1", [], len(updates))
+
+    managed.client.write = refuse
+    victim, *_ = await managed.client.read_entries(["ipv4_host", "ipv4_lpm"])
+    await asyncio.wait_for(managed.change([Update(Op.DELETE, victim)]), PATIENCE_S)
+    assert run.controller.is_away("s1")
+    run.servers["s1"].entities.pop(next(iter(held)))
+    await run.servers["s1"].serve(run.topology.switch("s1").address)
+    await run.until(lambda: not run.controller.is_away("s1"))
+    assert run.servers["s1"].entities.keys() == held.keys()
+
+
+async def test_paths_move_around_a_switch_that_is_away(start, igmp) -> None:
+    run = await start(depth=2)
+    await run.report("h3", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("igmp"))
+    controller = run.controller
+    await run.servers["s1"].close()
+    await run.until(lambda: controller.is_away("s1"))
+    for tree in controller._subscriptions._trees.values():
+        tree.reroute = lambda: ["s1", "s0"]  # the tree's part of both has changed
+    asked = []
+    set_target = controller._subscriptions._set_target
+    controller._subscriptions._set_target = lambda *a: asked.append(a[0]) or set_target(*a)
+    await asyncio.wait_for(controller._subscriptions.reroute(), PATIENCE_S)
+    assert asked == ["s1", "s0"] * len(controller._subscriptions._trees)
+
+
 async def test_leaves_that_are_repeated_are_asked_about_once(start, igmp) -> None:
     """RFC 3376 6.6.3 keeps one state of retransmissions for a group."""
     querier = Querier(last_member_interval_s=0.1, last_member_count=2)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import Protocol
 
@@ -52,6 +52,9 @@ AskFor = Callable[[tuple[str, int], IPv4Address, Sequence[IPv4Address], Callable
 # Brings a switch's part of a tree to a state; done when the switch holds that state or a later one.
 SetTarget = Callable[[str, TreeKey, SessionState], asyncio.Future[None]]
 
+# Waits for such a future, but no longer than until the switch is away. Raises what the future does.
+HeldOrAway = Callable[[str, asyncio.Future[None]], Awaitable[None]]
+
 
 class Emit(Protocol):
     def __call__(self, kind: str, time_ns: int | None = None, **fields: object) -> None:
@@ -70,6 +73,7 @@ class Subscriptions:
         lifetime_s: float,
         leave_latency_s: float,
         set_target: SetTarget,
+        held_or_away: HeldOrAway,
         emit: Emit,
         tell: Callable[[int, int], None],
         ask_for: AskFor | None,
@@ -90,16 +94,17 @@ class Subscriptions:
         self._group_membership: Membership[GroupMember] = Membership(lifetime_s, leave_latency_s)
         self._policer = Policer(topology.checks.igmp, self._reporters_at)
         self._set_target = set_target
+        self._held_or_away = held_or_away
         self._emit = emit
         self._tell_sender = tell
         self._ask_for = ask_for
         self._spawn = spawn
+        self._ends: set[float] = set()  # of leaves' latencies, CLOCK_MONOTONIC
         # By session: the top rank that its sender knows.
         self._announced = dict.fromkeys(self._trees, -1)
         self._change = 0
         self._announced_change = dict.fromkeys(self._trees, 0)
 
-        self._ends: set[float] = set()  # of leaves' latencies, CLOCK_MONOTONIC
     @property
     def trees(self) -> list[Tree]:
         return [*self._trees.values(), *self._shared.values()]
@@ -213,7 +218,7 @@ class Subscriptions:
         for number, tree in self._trees.items():
             for name in tree.reroute():
                 # One after another: a switch gets its state before packets come on the new path.
-                await self._set_target(name, number, tree.state(name))
+                await self._held_or_away(name, self._set_target(name, number, tree.state(name)))
         for address, shared in self._shared.items():
             async with self._moving[address]:
                 changed = shared.reroute()
@@ -290,12 +295,12 @@ class Subscriptions:
         self,
         membership: Membership[Place],
         member: Place,
+        reporter: IPv4Address,
         group: IPv4Address,
         record: GroupRecord,
         now_s: float,
     ) -> None:
         """A reporter has left, and is gone after the leave latency unless the group is wanted."""
-        reporter: IPv4Address,
         last_s = now_s + self._leave_latency_s
         if self._leave_latency_s <= 0 or membership.loses_s(member, reporter) != last_s:
             return  # whoever left was not there, or is about to be gone anyway
@@ -308,15 +313,15 @@ class Subscriptions:
             place = member.switch, member.port
             self._ask_for(place, group, sources, lambda: membership.ends_s(member))
 
+    async def _end_leaves(self, last_s: float) -> None:
+        await self._expire_at(last_s)
+        self._ends.discard(last_s)
+
     async def _expire_at(self, due_s: float) -> None:
         await asyncio.sleep(max(0.0, due_s - time.monotonic()))
         self.expire(max(due_s, time.monotonic()))  # a timer may fire a clock's tick too early
 
     def _install(
-    async def _end_leaves(self, last_s: float) -> None:
-        await self._expire_at(last_s)
-        self._ends.discard(last_s)
-
         self,
         action: str,
         member: Member,
