@@ -25,7 +25,7 @@ sys.path[:0] = [
 
 from tiercast_controller.p4runtime.program import Program  # noqa: E402
 
-from tests.agent.network import HOST, SENDER  # noqa: E402
+from tests.agent.network import HOST, SENDER, Link  # noqa: E402
 from tests.attacks import control, in_namespaces, on_a_link, virtual  # noqa: E402
 from tests.attacks.row import Row  # noqa: E402
 from tests.controller.chain import BINARY, Network, running_network  # noqa: E402
@@ -40,7 +40,7 @@ REAL: dict[str, Callable[[Network, Program], Coroutine[Any, Any, Row]]] = {
         network, program, False
     ),
 }
-ON_A_LINK = {
+ON_A_LINK: dict[str, Callable[[Link], Row]] = {
     "feedback of hosts that are no members": on_a_link.forged_feedback,
     "forged ICMP": on_a_link.forged_icmp,
     "replayed feedback": on_a_link.replayed_feedback,
