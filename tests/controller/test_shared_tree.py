@@ -129,6 +129,7 @@ def test_a_controller_that_takes_over_leads_to_switches_that_do_not_answer(seed:
     async def take_over() -> None:
         subscriptions = Subscriptions(
             topology, [], [tree.group], lifetime_s=60, leave_latency_s=0, set_target=target,
+            held_or_away=target,
             emit=lambda *_: None, tell=lambda *_: None, ask_for=None,
             spawn=lambda work, _: work.close(),
         )  # fmt: skip
