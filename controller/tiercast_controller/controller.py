@@ -45,16 +45,14 @@ from tiercast_controller.multicast.trees import (
     TreeKey,
     group_sources,
 )
-from tiercast_controller.network.aggregation import aggregation_entries
 from tiercast_controller.network.fates import fate_columns
-from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import AnySourceGroup, Session, Topology
 from tiercast_controller.p4runtime.client import PacketIn
 from tiercast_controller.p4runtime.entities import TableEntry, entry_changes
 from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.p4runtime.roles import Roles
 from tiercast_controller.p4runtime.standby import Standby
-from tiercast_controller.programs import only_hosts, roles_of
+from tiercast_controller.programs import all_routes, roles_of
 from tiercast_controller.readings import Readings
 from tiercast_controller.switch import FOR_EVER, Desired, ManagedSwitch
 
@@ -137,7 +135,7 @@ class Controller(Readings):
         self._columns = fate_columns(topology, sessions)
         sources = group_sources(topology, sessions, groups)
         self._roles = roles_of(topology, programs, sources)
-        self._routes = self._all_routes()
+        self._routes = all_routes(self.topology, self._sessions, self._roles)
         static = {name: self._desired(name).entries for name in self._routes}
         _check_programs(self._roles, static, bool(sessions or groups))
         self._switches = {
@@ -311,7 +309,7 @@ class Controller(Readings):
 
     async def _move_paths(self) -> None:
         """Moves routes and trees to the paths that the topology has now."""
-        before, self._routes = self._routes, self._all_routes()
+        before, self._routes = self._routes, all_routes(self.topology, self._sessions, self._roles)
         await _all(
             self._switches[name].change(entry_changes(before[name], entries))
             for name, entries in self._routes.items()
@@ -323,13 +321,6 @@ class Controller(Readings):
 
     async def _held_or_away(self, switch: str, pending: asyncio.Future[None]) -> None:
         await self._switches[switch].settled(pending)
-
-    def _all_routes(self) -> dict[str, list[TableEntry]]:
-        aggregation = aggregation_entries(self.topology, self._sessions)
-        return {
-            name: [*entries, *aggregation[name]]
-            for name, entries in static_entries(self.topology, only_hosts(self._roles)).items()
-        }
 
     def _desired(self, switch: str) -> Desired:
         return Desired(

@@ -13,9 +13,8 @@ from tiercast.v1.simulation_pb2 import SwitchUpdate
 from tiercast_controller.multicast.membership import Member, Membership
 from tiercast_controller.multicast.replication import ReplicationGroups
 from tiercast_controller.multicast.trees import MulticastState, SessionTrees, group_sources
-from tiercast_controller.network.aggregation import SUMMARY_CLONES, aggregation_entries
+from tiercast_controller.network.aggregation import SUMMARY_CLONES
 from tiercast_controller.network.fates import fate_columns
-from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import Session, Topology
 from tiercast_controller.p4runtime.entities import (
     CloneSession,
@@ -29,7 +28,7 @@ from tiercast_controller.p4runtime.entities import (
 )
 from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.p4runtime.roles import Roles
-from tiercast_controller.programs import only_hosts, roles_of
+from tiercast_controller.programs import all_routes, roles_of
 
 
 class VirtualController:
@@ -57,12 +56,11 @@ class VirtualController:
 
     def first_updates(self) -> list[SwitchUpdate]:
         """What every switch gets before the run: routes, marking, columns of fates, aggregators."""
-        aggregation = aggregation_entries(self._topology, self._sessions)
-        self._routes = self._all_routes()
+        self._routes = all_routes(self._topology, self._sessions, self._roles)
         updates = []
         for switch, entries in self._routes.items():
             wanted: list[Entity] = []
-            if aggregation[switch]:
+            if any(item.table == "aggregator" for item in entries):
                 wanted += [CloneSession(number, port) for number, port in SUMMARY_CLONES.items()]
             wanted += (*entries, *self._columns[switch].entries())
             first = self._described(switch, (Update(Op.INSERT, one) for one in wanted))
@@ -77,7 +75,7 @@ class VirtualController:
         no path changes."""
         if not self._topology.change_link(switch, port, up, delay_ns):
             return []
-        before, self._routes = self._routes, self._all_routes()
+        before, self._routes = self._routes, all_routes(self._topology, self._sessions, self._roles)
         updates = [
             update
             for name, entries in self._routes.items()
@@ -88,13 +86,6 @@ class VirtualController:
             for name in tree.reroute():
                 updates += self._planned(name, tree, ranks)
         return updates
-
-    def _all_routes(self) -> dict[str, list[TableEntry]]:
-        aggregation = aggregation_entries(self._topology, self._sessions)
-        return {
-            name: [*entries, *aggregation[name]]
-            for name, entries in static_entries(self._topology, only_hosts(self._roles)).items()
-        }
 
     def change(
         self, host: str, session: int, rank: int, joins: bool, now_s: float

@@ -212,10 +212,6 @@ class Program:
     def short_register(self, name: str) -> str:
         return self._registers.short[self._registers[name].preamble.id]
 
-    def register_name(self, name: str) -> str:
-        """In full."""
-        return self._registers[name].preamble.name
-
     def require_packet_field(self, header: str, field: str) -> None:
         self._header(header)[field]
 

@@ -248,7 +248,7 @@ class Roles:
     def described(self, cell: RegisterCell) -> simulation_pb2.RegisterCell:
         bits = self.program.register_bits(cell.register)
         return simulation_pb2.RegisterCell(
-            array=self.program.register_name(cell.register),
+            array=self.program.full_register(cell.register),
             index=cell.index,
             value=cell.value.to_bytes((bits + 7) // 8, "big"),
         )
