@@ -36,7 +36,7 @@ from tiercast_controller.base.errors import (
     UnreachableError,
 )
 from tiercast_controller.base.tls import Access, is_local
-from tiercast_controller.multicast.membership import NEVER, GroupMember, Member
+from tiercast_controller.multicast.membership import NEVER, GroupMember, LayerMember
 from tiercast_controller.multicast.querier import Inquiries, Querier
 from tiercast_controller.multicast.subscriptions import Subscriptions
 from tiercast_controller.multicast.trees import (
@@ -359,7 +359,7 @@ class Controller(Readings):
         switch, port = self.topology.attachment(host)
         self._subscriptions.on_packet(switch, PacketIn(time_ns, port, frame))
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[LayerMember]:
         """The members of the sessions' groups by place, as reported."""
         return self._subscriptions.members()
 

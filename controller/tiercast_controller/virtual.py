@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tiercast.v1.simulation_pb2 import SwitchUpdate
 
-from tiercast_controller.multicast.membership import Member, Membership
+from tiercast_controller.multicast.membership import LayerMember, Membership
 from tiercast_controller.multicast.replication import ReplicationGroups
 from tiercast_controller.multicast.trees import MulticastState, SessionTrees, group_sources
 from tiercast_controller.network.aggregation import SUMMARY_CLONES
@@ -96,7 +96,7 @@ class VirtualController:
         switch, port = self._topology.attachment(host)
         if (switch, port) == (tree.source_switch, tree.source_port):
             return []  # the source's own port would only get its packets back
-        member = Member(session, rank, switch, port)
+        member = LayerMember(session, rank, switch, port)
         reporter = self._topology.host(host).interface.ip
         if joins:
             counts = self._membership.join(member, reporter, now_s)
@@ -109,7 +109,7 @@ class VirtualController:
         gone = self._membership.expire(now_s)
         return [update for member in gone for update in self._grown(member, joins=False)]
 
-    def _grown(self, member: Member, joins: bool) -> list[SwitchUpdate]:
+    def _grown(self, member: LayerMember, joins: bool) -> list[SwitchUpdate]:
         """The updates after a place of membership appeared or disappeared."""
         tree = self._trees[member.session]
         change = tree.join if joins else tree.leave

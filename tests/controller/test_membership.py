@@ -2,9 +2,9 @@
 
 from ipaddress import IPv4Address
 
-from tiercast_controller.multicast.membership import UNKNOWN_REPORTER, Member, Membership
+from tiercast_controller.multicast.membership import UNKNOWN_REPORTER, LayerMember, Membership
 
-PLACE = Member(session=1, rank=0, switch="s7", port=2)
+PLACE = LayerMember(session=1, rank=0, switch="s7", port=2)
 A, B = IPv4Address("10.0.15.2"), IPv4Address("10.0.15.3")
 
 

@@ -20,7 +20,7 @@ UNKNOWN_REPORTER = IPv4Address(0)
 
 
 @dataclass(frozen=True)
-class Member:
+class LayerMember:
     """A place of membership: where a tree has to lead."""
 
     session: int
@@ -38,7 +38,7 @@ class GroupMember:
     port: int
 
 
-Place = TypeVar("Place", Member, GroupMember)
+Place = TypeVar("Place", LayerMember, GroupMember)
 
 
 class Membership(Generic[Place]):

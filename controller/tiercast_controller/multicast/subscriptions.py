@@ -25,7 +25,7 @@ from tiercast_controller.multicast.igmp import (
 from tiercast_controller.multicast.membership import (
     UNKNOWN_REPORTER,
     GroupMember,
-    Member,
+    LayerMember,
     Membership,
     Place,
 )
@@ -90,7 +90,7 @@ class Subscriptions:
         # While a shared tree moves, members wait.
         self._moving = {group.address: asyncio.Lock() for group in groups}
         self._leave_latency_s = leave_latency_s
-        self._membership: Membership[Member] = Membership(lifetime_s, leave_latency_s)
+        self._membership: Membership[LayerMember] = Membership(lifetime_s, leave_latency_s)
         self._group_membership: Membership[GroupMember] = Membership(lifetime_s, leave_latency_s)
         self._policer = Policer(topology.checks.igmp, self._reporters_at)
         self._set_target = set_target
@@ -113,7 +113,7 @@ class Subscriptions:
         """The top rank that the session's sender knows; -1: it has no member."""
         return self._announced[session]
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[LayerMember]:
         """The members of the sessions' groups by place, as reported."""
         return list(self._membership.members())
 
@@ -160,7 +160,7 @@ class Subscriptions:
                 session, rank = named
                 tree = self._trees[session]
                 for port in at_hosts:
-                    member = Member(session, rank, switch, port)
+                    member = LayerMember(session, rank, switch, port)
                     self._membership.join(member, UNKNOWN_REPORTER, now_s)
                     changed[session] |= tree.join(rank, switch, port)
                 for name in towards:
@@ -253,7 +253,7 @@ class Subscriptions:
         # The source's own port would only get its packets back.
         if wants is None or (switch, packet.port) == (tree.source_switch, tree.source_port):
             return
-        member = Member(*named, switch, packet.port)
+        member = LayerMember(*named, switch, packet.port)
         now_s = packet.time_ns / 1e9
         if wants:
             if self._membership.join(member, reporter, now_s):
@@ -324,7 +324,7 @@ class Subscriptions:
     def _install(
         self,
         action: str,
-        member: Member,
+        member: LayerMember,
         reporter: IPv4Address,
         since_ns: int,
         changed: set[str],
@@ -406,7 +406,7 @@ class Subscriptions:
     def _emit_installed(
         self,
         action: str,
-        member: Member | GroupMember,
+        member: LayerMember | GroupMember,
         group: IPv4Address,
         session: int,
         rank: int,
