@@ -118,6 +118,8 @@ def _require_free_port(address: str) -> None:
     family, kind, _, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[
         0
     ]
+    if family == socket.AF_INET6 and not socket.has_dualstack_ipv6():
+        return  # gRPC serves "[::]" over IPv4 where there is no IPv6
     with socket.socket(family, kind) as probe:
         # As gRPC, for which a connection that has just ended is in nobody's way.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
