@@ -31,7 +31,7 @@ from tiercast_controller.multicast.trees import SessionState, SessionTrees, Upst
 from tiercast_controller.network.aggregation import aggregation_entries
 from tiercast_controller.network.marking import DualPi2, Pi2, Red
 from tiercast_controller.network.routing import static_entries
-from tiercast_controller.network.topology import Session, group_address
+from tiercast_controller.network.topology import AnySourceGroup, Session, group_address
 from tiercast_controller.p4runtime import client as p4runtime
 from tiercast_controller.p4runtime import stream as p4runtime_stream
 from tiercast_controller.p4runtime.entities import Op, TableEntry, Update, entry
@@ -811,7 +811,8 @@ async def test_a_switch_that_leaves_a_repair_unanswered_gets_the_change_when_it_
 
 
 async def test_paths_move_around_a_switch_that_is_away(start, igmp) -> None:
-    run = await start(depth=2)
+    group = AnySourceGroup(IPv4Address("230.4.4.1"), ("h0",))
+    run = await start(depth=2, groups=[group])
     await run.report("h3", igmp.join(group_address(1, 0)))
     await run.until(lambda: run.of("igmp"))
     controller = run.controller
@@ -819,11 +820,20 @@ async def test_paths_move_around_a_switch_that_is_away(start, igmp) -> None:
     await run.until(lambda: controller.is_away("s1"))
     for tree in controller._subscriptions._trees.values():
         tree.reroute = lambda: ["s1", "s0"]  # the tree's part of both has changed
+    (shared,) = controller._subscriptions._shared.values()
+    shared.reroute = lambda: {"s1", "s0"}
     asked = []
     set_target = controller._subscriptions._set_target
     controller._subscriptions._set_target = lambda *a: asked.append(a[0]) or set_target(*a)
-    await asyncio.wait_for(controller._subscriptions.reroute(), PATIENCE_S)
-    assert asked == ["s1", "s0"] * len(controller._subscriptions._trees)
+    for _ in range(2):  # the second move of the group waits for the first
+        asked.clear()
+        await asyncio.wait_for(controller._subscriptions.reroute(), PATIENCE_S)
+        count = 2 * len(controller._subscriptions._trees)
+        assert asked[:count] == ["s1", "s0"] * (count // 2)
+    await run.servers["s1"].serve(run.topology.switch("s1").address)
+    async with asyncio.timeout(PATIENCE_S):  # what went on beside ends
+        async with controller._subscriptions._moving[shared.group.address]:
+            assert not controller.is_away("s1")
 
 
 async def test_leaves_that_are_repeated_are_asked_about_once(start, igmp) -> None:

@@ -214,17 +214,40 @@ class Subscriptions:
             self._install_shared("expire", place, UNKNOWN_REPORTER, time.monotonic_ns(), changed)
 
     async def reroute(self) -> None:
-        """Moves the trees to the paths that the topology has now. Raises SwitchError."""
+        """Moves the trees to the paths that the topology has now. What waits for a switch that is
+        away goes on beside. Raises SwitchError."""
         for number, tree in self._trees.items():
             for name in tree.reroute():
                 # One after another: a switch gets its state before packets come on the new path.
                 await self._held_or_away(name, self._set_target(name, number, tree.state(name)))
         for address, shared in self._shared.items():
-            async with self._moving[address]:
+            moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._spawn(self._move(shared, moved), f"new paths of {address}")
+            waits = [
+                asyncio.ensure_future(self._held_or_away(switch.name, moved))
+                for switch in self._topology.switches
+            ]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for one in waits:
+                one.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+            if moved.done():
+                moved.result()
+
+    async def _move(self, shared: SharedTree, moved: asyncio.Future[None]) -> None:
+        """`moved` is then done, or has the SwitchError."""
+        try:
+            async with self._moving[shared.group.address]:
                 changed = shared.reroute()
                 # Parts of two trees together may be a loop: the old one goes first.
                 await self._hold(shared, dict.fromkeys(changed, SessionState()))
                 await self._hold(shared, {name: shared.state(name) for name in changed})
+        except SwitchError as error:  # reported by on_failure, too
+            moved.set_exception(error)
+            moved.exception()  # nobody may wait any more
+        finally:
+            if not moved.done():
+                moved.set_result(None)
 
     def _layer(self, group: IPv4Address) -> tuple[int, int] | None:
         """The session and rank of a group; None for one of no session of the run."""
