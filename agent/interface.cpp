@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 
 #include "base/unique_fd.h"
 
@@ -61,6 +62,15 @@ std::string interface_names() {
   }
   if_freenameindex(all);
   return names;
+}
+
+std::uint32_t interface_mtu(const std::string& name) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request = request_for(name);
+  if (ioctl(socket.get(), SIOCGIFMTU, &request) != 0) {
+    throw std::system_error(errno, std::generic_category(), "the MTU of " + name);
+  }
+  return static_cast<std::uint32_t>(request.ifr_mtu);
 }
 
 std::string disable_veth_offloads(const std::string& name) {

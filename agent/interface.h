@@ -1,6 +1,7 @@
 // What an agent needs to know of a Linux network interface.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/unique_fd.h"
@@ -13,6 +14,8 @@ std::string interface_name(unsigned index);
 unsigned interface_index(const std::string& name);
 // The names of all interfaces, for error texts: "lo, h15-eth0".
 std::string interface_names();
+// Its MTU: IP bytes of the largest packet. std::system_error: it cannot be read.
+std::uint32_t interface_mtu(const std::string& name);
 
 // On a veth: switches off checksum, segmentation and receive offloads, because with them a packet
 // socket at the other end would see incomplete checksums and merged packets. Returns "", or what

@@ -14,8 +14,8 @@
 #include "agent/interface.h"
 #include "base/thread_sanitizer.h"
 #include "dataplane/dpdk/packet_socket.h"
+#include "dataplane/dpdk/vlan.h"
 #include "protocols/base/units.h"
-#include "protocols/wire/udp_frame.h"
 
 namespace tiercast::dpdk {
 namespace {
@@ -29,12 +29,29 @@ constexpr std::uint16_t kDescriptors = 512;
 // Enough for a million frames a second during two milliseconds in which the receiving thread does
 // not run.
 constexpr std::uint16_t kReceiveDescriptors = 2048;
-constexpr std::uint16_t kDataRoom = RTE_PKTMBUF_HEADROOM + 2048;
-constexpr std::uint16_t kJumboRoom = RTE_PKTMBUF_HEADROOM + 9216;
+// Some NICs fill buffers in whole steps of this.
+constexpr std::size_t kRoomStep = 1024;
+constexpr std::size_t kUsualRoom = 2 * kRoomStep;
+// Of a frame around its IP packet, as the ethdev library counts.
+constexpr std::uint32_t kFrameOverhead = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
 
 void check(int result, std::string_view what, std::string_view driver) {
   if (result >= 0) return;
   throw ConfigError(fmt::format("device {}: {} failed: {}", driver, what, std::strerror(-result)));
+}
+
+// The largest IP packet that the driver can be configured for.
+std::uint32_t largest_packet(const rte_eth_dev_info& info) {
+  const bool tells_both = info.max_mtu != UINT16_MAX && info.max_rx_pktlen > info.max_mtu;
+  return tells_both ? info.max_mtu
+                    : std::min<std::uint32_t>(info.max_mtu, info.max_rx_pktlen - kFrameOverhead);
+}
+
+// Without the headroom: of buffers for frames with a VLAN tag, with the FCS that some NICs leave
+// there.
+std::size_t room_for(std::uint32_t ip_bytes) {
+  const std::size_t frame = ip_bytes + kFrameOverhead + kVlanBytes;
+  return std::max(kUsualRoom, (frame + kRoomStep - 1) / kRoomStep * kRoomStep);
 }
 
 }  // namespace
@@ -48,18 +65,27 @@ void Port::configure(const PortNeeds& needs) {
   driver_ = info.driver_name;
   if (info.if_index != 0) interface_ = agent::interface_name(info.if_index);
 
-  std::uint16_t mtu = 0;
-  if (rte_eth_dev_get_mtu(id_, &mtu) == 0 && mtu != 0 && ip_bytes > mtu) {
-    throw ConfigError(fmt::format("--packet-size: {} is above the MTU of {} {}, {} bytes", ip_bytes,
-                                  driver_, interface_, mtu));
+  std::size_t room = room_for(ip_bytes);
+  // net_af_packet announces frames of 1,518 bytes, but passes on what its interface does. An MTU
+  // that it was given would become the interface's, which is the user's.
+  const bool is_packet_socket = driver_ == "net_af_packet";
+  std::uint32_t most = is_packet_socket ? UINT16_MAX : largest_packet(info);
+  if (!interface_.empty()) most = std::min(most, agent::interface_mtu(interface_));
+  if (ip_bytes > most) {
+    throw ConfigError(fmt::format("--packet-size: {} is above the MTU of {}; valid: up to {}",
+                                  ip_bytes, interface_.empty() ? driver_ : interface_, most));
+  }
+  if (is_packet_socket) {
+    const PacketRing ring(*info.device);
+    ring.check(ip_bytes);
+    room = std::max(room, ring.received_bytes());
   }
 
-  const bool jumbo = ip_bytes + wire::kEthernetBytes > kDataRoom - RTE_PKTMBUF_HEADROOM;
   const bool large = needs.many_frames;
   const unsigned buffers = large ? kSharedBuffers : kBuffers;
-  pool_ = rte_pktmbuf_pool_create(fmt::format("{}-{}", needs.name, id_).c_str(), buffers, kCache,
-                                  needs.private_bytes, jumbo ? kJumboRoom : kDataRoom,
-                                  rte_eth_dev_socket_id(id_));
+  pool_ = rte_pktmbuf_pool_create(
+      fmt::format("{}-{}", needs.name, id_).c_str(), buffers, kCache, needs.private_bytes,
+      static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM + room), rte_eth_dev_socket_id(id_));
   if (pool_ == nullptr) {
     throw ConfigError(fmt::format("no memory for {} packet buffers: {} (-m gives the EAL more MB)",
                                   buffers, rte_strerror(rte_errno)));
@@ -80,9 +106,7 @@ void Port::configure(const PortNeeds& needs) {
   const std::uint64_t stamping =
       needs.receive_stamps ? info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_TIMESTAMP : 0;
   configuration.rxmode.offloads = stamping;
-  if (jumbo)
-    configuration.rxmode.mtu = static_cast<std::uint32_t>(
-        std::min<std::uint32_t>(ip_bytes, info.max_mtu != 0 ? info.max_mtu : ip_bytes));
+  if (ip_bytes > RTE_ETHER_MTU && !is_packet_socket) configuration.rxmode.mtu = ip_bytes;
   link_interrupt_ = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
   configuration.intr_conf.lsc = link_interrupt_ ? 1 : 0;
   check(rte_eth_dev_configure(id_, 1, queues, &configuration), "configuring it", driver_);
@@ -104,7 +128,7 @@ void Port::configure(const PortNeeds& needs) {
   // Drivers without a filter refuse this, and do not need it.
   if (needs.all_groups && rte_eth_allmulticast_enable(id_) != 0) rte_eth_promiscuous_enable(id_);
 
-  if (driver_ == "net_af_packet") {
+  if (is_packet_socket) {
     receive_descriptor_ = find_packet_socket(info.if_index);
     ignore_outgoing(receive_descriptor_);
     interface_state_.emplace(interface_);
@@ -150,7 +174,7 @@ unsigned Port::transmit_burst(std::uint16_t queue, rte_mbuf** buffers, unsigned 
 
 rte_mempool* Port::make_pool(const std::string& name, unsigned count,
                              std::size_t frame_bytes) const {
-  const std::size_t room = std::max<std::size_t>(kDataRoom, RTE_PKTMBUF_HEADROOM + frame_bytes);
+  const std::size_t room = RTE_PKTMBUF_HEADROOM + std::max(kUsualRoom, frame_bytes);
   rte_mempool* const pool =
       rte_pktmbuf_pool_create(name.c_str(), count, kWorkerCache, 0,
                               static_cast<std::uint16_t>(room), rte_eth_dev_socket_id(id_));

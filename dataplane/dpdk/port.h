@@ -23,7 +23,8 @@ namespace tiercast::dpdk {
 // What a program needs from its port.
 struct PortNeeds {
   std::string name = "tiercast";    // of its pool of buffers
-  std::uint32_t ip_bytes = 1500;    // size of the largest packet to be sent or received
+  std::uint32_t ip_bytes = 0;       // size of the largest packet that must pass; those of up to
+                                    // 1,500 bytes do where the MTU allows them
   std::uint16_t queues = 1;         // for transmission
   bool many_frames = false;         // at line rate, or handed to other threads: more buffers, and a
                                     // longer receive ring
@@ -34,7 +35,8 @@ struct PortNeeds {
 
 class Port {
  public:
-  // `id`: a device of Eal. ConfigError: it cannot be set up, or its MTU is too small.
+  // `id`: a device of Eal. ConfigError: it cannot be set up, or its MTU, or a packet socket's
+  // frames, are too small.
   Port(std::uint16_t id, const PortNeeds& needs);
   ~Port();
   Port(const Port&) = delete;

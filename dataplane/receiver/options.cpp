@@ -109,9 +109,9 @@ std::optional<int> ReceiverOptions::parse(const std::vector<std::string>& argume
   app.add_option("--duration", duration_text, "end after this time, such as 10s")
       ->type_name("TIME");
   app.add_flag("--poll", poll, "never sleep: for NICs and benchmarks");
-  app.add_option("--packet-size", packet_size, "IP bytes of the largest packet that may arrive")
-      ->check(CLI::Range(46, 9216))
-      ->capture_default_str();
+  app.add_option("--packet-size", packet_size,
+                 "IP bytes of the largest packet that may arrive; needed above 1500")
+      ->check(CLI::Range(46, 9216));
   app.add_option("--vlan", vlan_text, "VLAN tag of all frames; those of others are foreign")
       ->type_name("ID[:PRIORITY]");
   app.add_option("--json", json, "write everything that was counted to this file, at the end")

@@ -20,7 +20,7 @@ struct ReceiverOptions {
   std::uint32_t streams = 0;  // for each port
   Duration duration = Duration::infinite();
   bool poll = false;
-  std::uint32_t packet_size = 1500;  // IP bytes, of the largest packet
+  std::uint32_t packet_size = 0;  // IP bytes of the largest packet, above 1,500
   std::optional<dpdk::Vlan> vlan;
   std::string json, metrics, pcap;         // "": none
   bool insecure = false;                   // metrics beyond the loopback device

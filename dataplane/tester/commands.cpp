@@ -18,7 +18,6 @@ using Json = nlohmann::json;
 using receiver::Subscription;
 
 constexpr std::size_t kFcsBytes = 4;
-constexpr std::size_t kLargestFrame = 9018;
 constexpr std::uint64_t kMostDestinations = 1'000'000;
 
 // {"first": "239.192.0.0", "count": 8, "step": 1, "source": "10.0.0.2"}: the groups.
@@ -141,9 +140,10 @@ Json trial(Tester& tester, const Json& json) {
   Traffic traffic;
   traffic.trial = next_trial();
   const auto frame = json.at("frame").get<std::size_t>();  // with FCS, as RFC 2544 counts
-  if (frame < streams::TestFrame::kSmallest + kFcsBytes || frame > kLargestFrame) {
+  if (frame < streams::TestFrame::kSmallest + kFcsBytes || frame > tester.largest_frame()) {
     throw ConfigError(fmt::format("frame: {} bytes; valid: {} to {}", frame,
-                                  streams::TestFrame::kSmallest + kFcsBytes, kLargestFrame));
+                                  streams::TestFrame::kSmallest + kFcsBytes,
+                                  tester.largest_frame()));
   }
   traffic.frame_bytes = frame - kFcsBytes;
   traffic.destinations = destinations_of(json.at("to"));

@@ -40,9 +40,9 @@ int run(const std::vector<std::string>& arguments) {
   app.add_option("--streams", limits.streams, "room for so many streams and groups on each port")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  app.add_option("--packet-size", limits.largest_ip, "IP bytes of the largest packet")
-      ->check(CLI::Range(46, 9000))
-      ->capture_default_str();
+  app.add_option("--packet-size", limits.largest_ip,
+                 "IP bytes of the largest packet; needed above 1500")
+      ->check(CLI::Range(46, 9000));
   app.add_option("--igmp", limits.igmp_version, "version of IGMP")
       ->check(CLI::Range(2, 3))
       ->capture_default_str();

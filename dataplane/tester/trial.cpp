@@ -17,6 +17,8 @@ namespace tiercast::tester {
 namespace {
 
 constexpr unsigned kBuffers = 8191;
+constexpr std::uint32_t kUsualPacket = 1500;
+constexpr std::uint32_t kFrameOverhead = 18;  // Ethernet's header and FCS, bytes
 constexpr auto kNap = std::chrono::microseconds(50);
 constexpr int kWaitMs = 10;
 constexpr std::uint16_t kBurdenTrial = 0x8000;
@@ -27,7 +29,10 @@ constexpr Duration kSecond = Duration::milliseconds(1000);
 
 Tester::Tester(const std::vector<std::uint16_t>& devices,
                const std::vector<std::uint32_t>& addresses, const Limits& limits)
-    : addresses_(addresses), poll_(limits.poll), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    : largest_frame_(std::max(limits.largest_ip, kUsualPacket) + kFrameOverhead),
+      addresses_(addresses),
+      poll_(limits.poll),
+      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   dpdk::PortNeeds needs;
   needs.name = "tester";
   needs.ip_bytes = limits.largest_ip;
@@ -46,7 +51,7 @@ Tester::Tester(const std::vector<std::uint16_t>& devices,
     settings.transmit_lock = locks_.emplace_back(std::make_unique<std::mutex>()).get();
     analysers_.push_back(std::make_unique<receiver::PortAnalyser>(std::move(settings), port));
   }
-  pool_ = devices_.front()->make_pool("tester-traffic", kBuffers, limits.largest_ip + 18);
+  pool_ = devices_.front()->make_pool("tester-traffic", kBuffers, largest_frame_);
   thread_ = std::thread([this] {
     rte_thread_register();
     receive();

@@ -44,8 +44,8 @@ using ChangeTimes = std::vector<std::int64_t>;
 class Tester {
  public:
   struct Limits {
-    std::uint32_t streams = 0;  // on each port
-    std::uint32_t largest_ip = 1500;
+    std::uint32_t streams = 0;     // on each port
+    std::uint32_t largest_ip = 0;  // bytes of the largest packet; at least 1,500 are allowed
     int igmp_version = 3;
     bool poll = false;
   };
@@ -55,6 +55,8 @@ class Tester {
          const Limits& limits);
   ~Tester();
 
+  // Bytes of the largest frame that it can send, with FCS.
+  std::size_t largest_frame() const { return largest_frame_; }
   std::size_t ports() const { return analysers_.size(); }
   const receiver::PortAnalyser& port(std::size_t i) const { return *analysers_[i]; }
   std::uint32_t address(std::size_t i) const { return addresses_[i]; }
@@ -75,6 +77,7 @@ class Tester {
   // Has the receiving thread do something, and waits for it.
   void on_receiver(const std::function<void(const dpdk::TscClock&)>& work);
 
+  const std::size_t largest_frame_;
   std::vector<std::uint32_t> addresses_;
   const bool poll_;
   std::vector<std::unique_ptr<dpdk::Port>> devices_;

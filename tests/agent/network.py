@@ -133,10 +133,9 @@ class Link:
         self.programs.append(Program(command, trace))
         return self.programs[-1]
 
-    def sender(self, *options: str) -> Program:
+    def sender(self, *options: str, device: str = "net_af_packet0,iface=s0") -> Program:
         trace = self.directory / "sender.jsonl"
-        device = "--vdev=net_af_packet0,iface=s0"
-        return self._start("S", sender_arguments(device, trace, *options), trace)
+        return self._start("S", sender_arguments(f"--vdev={device}", trace, *options), trace)
 
     def host(self, number: int, *options: str, source: str = SENDER_IP) -> Program:
         trace = self.directory / f"h{number}.jsonl"
@@ -151,6 +150,15 @@ class Link:
     def set_up(self, end: str, up: bool) -> None:
         interface = f"{end.lower()}0"
         ip("-n", self.namespaces[end], "link", "set", interface, "up" if up else "down")
+
+    def set_mtu(self, mtu: int) -> None:
+        for end in "SR":
+            ip("-n", self.namespaces[end], "link", "set", f"{end.lower()}0", "mtu", str(mtu))
+
+    def mtu(self, end: str) -> int:
+        path = f"/sys/class/net/{end.lower()}0/mtu"
+        reading = command_in(self.namespaces[end], "cat", path)
+        return int(subprocess.run(reading, capture_output=True, text=True, check=True).stdout)
 
     def packet_socket(self, end: str) -> socket.socket:
         """A socket for whole frames on the end's interface."""

@@ -77,12 +77,15 @@ class EmbeddedDevice:
     def _mac(port: int) -> str:
         return f"02:00:00:00:00:{port:02x}"
 
-    def ports(self) -> list[CabledPort]:
+    def ports(self, largest: int) -> list[CabledPort]:
+        """The tester's, for frames of at most `largest` bytes with FCS."""
+        ring = "framecnt=4096,blocksz=65536,framesz=2048"
+        if largest > 1518:
+            ring = "framecnt=1024,blocksz=36864,framesz=9216"
         return [
-            CabledPort(f"net_af_packet,iface=t{i},framecnt=4096,blocksz=65536,framesz=2048",
-                       self.address(i))
+            CabledPort(f"net_af_packet,iface=t{i},{ring}", self.address(i))
             for i in range(self._count)
-        ]  # fmt: skip
+        ]
 
     def make(self) -> None:
         for end in ENDS:

@@ -32,6 +32,7 @@ MULTICAST_TESTS = (
     "leave-delay", "burdened-join", "capacity",
 )  # fmt: skip
 TESTS = UNICAST_TESTS + MULTICAST_TESTS
+HEADER_AND_FCS_BYTES = 18  # of Ethernet
 # Tests that begin where another one ended.
 NEEDS = {
     "latency": "throughput", "frame-loss": "throughput", "back-to-back": "throughput",
@@ -167,7 +168,7 @@ def _bench(
             stack.callback(made.close)
             say(f"starts {device.embedded}")
             made.make()
-            ports, prefix, alive = made.ports(), made.prefix, made.check
+            ports, prefix, alive = made.ports(max(plan.sizes)), made.prefix, made.check
             reset = made.reset
         else:
             ports = [CabledPort(one.device, str(one.address), one.next_hop) for one in device.ports]
@@ -176,7 +177,7 @@ def _bench(
         tester = Tester(
             ports, interrupt, prefix=prefix, eal=device.eal,
             streams=max(1024, 2 * device.groups.count),
-            packet_size=max(1500, *plan.sizes) if max(plan.sizes) > 1518 else 1500,
+            packet_size=max(plan.sizes) - HEADER_AND_FCS_BYTES,
             igmp=device.groups.igmp, poll=device.poll,
         )  # fmt: skip
         stack.callback(tester.close)

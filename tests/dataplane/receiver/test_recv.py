@@ -20,7 +20,18 @@ from scapy.packet import Raw
 from scapy.utils import PcapReader, PcapWriter, checksum
 from tiercast_wire import group_address, group_mac
 
-from ...agent.network import BUILD, EAL, HOST_IP, HOST_MAC, SENDER_IP, Link, Program, run
+from ...agent.network import (
+    BUILD,
+    EAL,
+    HOST_IP,
+    HOST_MAC,
+    SENDER_IP,
+    Link,
+    Program,
+    fixed_rate,
+    run,
+)
+from ...namespaces import command_in
 from ...patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
@@ -228,12 +239,12 @@ def test_a_ring_hands_over_what_is_counted(tmp_path: Path) -> None:
         assert (stream["in_order"], stream["duplicates"]) == (1, count - 1)
 
 
-def receiver(link: Link, *options: str) -> tuple[Program, Path]:
-    """In namespace R. Returns once it receives."""
+def receiver(link: Link, *options: str, ring: str = "") -> tuple[Program, Path]:
+    """In namespace R. Returns once it receives. `ring`: more arguments of the device."""
     report, ready = link.directory / "found.json", link.directory / "ready"
     for path in (report, ready):
         path.unlink(missing_ok=True)
-    device = "--vdev=net_af_packet0,iface=r0"
+    device = f"--vdev=net_af_packet0,iface=r0{ring}"
     own = [f"--address={HOST_IP}", f"--json={report}", f"--ready={ready}", *options]
     program = link._start("R", [str(RECEIVER), device, *MEMORY, "--", *own], report)
     wait_until(ready.exists, "the receiver is ready")
@@ -275,6 +286,43 @@ def test_a_real_stream_with_its_pcap_and_a_restart(link: Link) -> None:
     with PcapReader(str(capture)) as reader:
         groups = Counter(Ether(bytes(frame))[IP].dst for frame in reader)
     assert groups == {str(group_address(1, 1)): sent[1]}
+
+
+JUMBO_RING = ",framesz=9216,blocksz=36864"
+
+
+def test_packets_of_9000_bytes(link: Link) -> None:
+    """Sender, veth and analyser. Whoever made the interfaces has chosen their MTU."""
+    link.set_mtu(9000)
+    capture = link.directory / "c.pcap"
+    program, report = receiver(
+        link, f"--source={SENDER_IP}", "--session=1/0", "--packet-size=9000", f"--pcap={capture}",
+        ring=JUMBO_RING,
+    )  # fmt: skip
+    sender = link.sender(
+        *fixed_rate("20Mbit/s", layers=1), "--packet-size=9000", "--duration=1s",
+        device=f"net_af_packet0,iface=s0{JUMBO_RING}",
+    )  # fmt: skip
+    ended = sender.wait()
+    assert ended.status == 0, ended.stderr
+    port = end(program, report)
+    check_fates(port)
+    assert port["frames"]["malformed"] == 0
+    sent = ended.layers()[0]["sent_packets"]
+    stream = streams(port)[1, 0]
+    assert stream["in_order"] == stream["received"] == sent > 0
+    assert stream["bytes"] == sent * 9000
+    with PcapReader(str(capture)) as reader:
+        assert {len(bytes(frame)) for frame in reader} == {9014}
+    assert link.mtu("S") == link.mtu("R") == 9000
+
+
+def test_a_packet_size_above_the_mtu_is_refused(link: Link) -> None:
+    device = "--vdev=net_af_packet0,iface=r0"
+    refused = run(command_in(link.namespaces["R"], RECEIVER, device, *MEMORY, "--", "--any",
+                             "--packet-size=2000"))  # fmt: skip
+    assert refused.status == 2
+    assert "--packet-size: 2000 is above the MTU of r0; valid: up to 1500" in refused.stderr
 
 
 def igmp_frames(raw, until) -> list[Ether]:  # type: ignore[no-untyped-def]

@@ -59,6 +59,37 @@ def test_counts_are_exact_on_net_null(tmp_path: Path) -> None:
     assert final["count"] == sum(record["count"] for record in ended.of("pacer"))
 
 
+def test_jumbo_packets_need_no_kernel_interface(tmp_path: Path) -> None:
+    capture, trace = tmp_path / "out.pcap", tmp_path / "t.jsonl"
+    options = [*fixed_rate("9Mbit/s", layers=1), "--duration=500ms", "--packet-size=9000"]
+    ended = run(sender_arguments(f"--vdev=net_pcap0,tx_pcap={capture}", trace, *options), trace)
+    assert ended.status == 0, ended.stderr
+    with PcapReader(str(capture)) as reader:
+        frames = [bytes(frame) for frame in reader]
+    assert len(frames) == ended.layers()[0]["sent_packets"] > 1
+    assert {len(frame) for frame in frames} == {9014}
+
+
+def test_packets_above_the_interfaces_mtu_are_refused(link: Link) -> None:
+    """Whoever made the interface has chosen its MTU: it stays as it is."""
+
+    def refusal(size: int, arguments: str = "") -> str:
+        device = f"net_af_packet0,iface=s0{arguments}"
+        ended = link.sender(f"--packet-size={size}", device=device).wait()
+        assert ended.status == 2 and ended.stdout == ""
+        return ended.stderr
+
+    assert "--packet-size: 1501 is above the MTU of s0; valid: up to 1500" in refusal(1501)
+    link.set_mtu(4000)
+    large = ",framesz=16384,blocksz=16384"
+    assert "--packet-size: 4001 is above the MTU of s0; valid: up to 4000" in refusal(4001, large)
+    assert "framesz=2048; valid: framesz=4080 or more" in refusal(4000)
+    uneven = "blocksz: 12288 is not filled by frames of framesz=5120"
+    assert uneven in refusal(4000, ",framesz=5120,blocksz=12288")
+    assert "framesz: 65536; valid: up to 65424" in refusal(4000, ",framesz=65536,blocksz=65536")
+    assert link.mtu("S") == 4000
+
+
 def check_rate(ended: Ended, rank: int, per_second: float) -> None:
     """Checks a layer's records, each with the program's own time. There are never more packets than
     the rate allows, however late they were. If none was late by an interval or more, which a
@@ -389,7 +420,7 @@ NULL = "--vdev=net_null0"
         (NULL, ["--scheme=sym"], ["--scheme", "sym", "sim"]),
         (NULL, ["--set=sim.dleta=1"], ["--set", "sim.dleta", "sim.delta"]),
         (NULL, ["--layers=9"], ["--layers", "9", "1 to 8"]),
-        (NULL, ["--packet-size=9000"], ["--packet-size", "9000", "MTU", "1500"]),
+        (NULL, ["--packet-size=9001"], ["--packet-size", "9001", "46 to 9000"]),
         (NULL, ["--mac=xx"], ["--mac", "xx"]),
         (NULL, ["--address=239.192.0.8"], ["--address"]),
         (NULL, ["--trace=/nonexistent/t"], ["--trace", "/nonexistent/t"]),

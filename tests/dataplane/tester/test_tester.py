@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ...agent.network import BUILD
-from ...namespaces import Namespaces, command_in
+from ...namespaces import Namespaces, command_in, ip
 
 pytestmark = pytest.mark.slow
 
@@ -68,6 +68,16 @@ def test_a_ring_returns_every_frame(frame: int) -> None:
         assert answer["last_ns"] - answer["first_ns"] >= 499 / 20_000 * 1e9 - 1e6
 
 
+def test_a_ring_returns_jumbo_frames() -> None:
+    with running(["net_ring0"], "--packet-size=9000") as ask:
+        trial = {"from": 0, "rate": 0, "frames": 500, "wait_s": 0.1,
+                 "to": [{"first": "239.192.0.0"}]}  # fmt: skip
+        answer = ask(do="trial", frame=9018, **trial)
+        assert answer["sent"] == answer["ports"][0]["received"] == 500
+        refused = ask(do="trial", frame=9019, **trial)["error"]
+        assert "frame: 9019 bytes; valid: 64 to 9018" in refused
+
+
 def test_frames_of_an_earlier_trial_do_not_count() -> None:
     with running(["net_ring0"]) as ask:
         one = {"from": 0, "frame": 64, "rate": 0, "wait_s": 0, "to": [{"first": "239.192.0.0"}]}
@@ -104,6 +114,22 @@ def test_two_ports_cabled_to_each_other() -> None:
         namespaces.close()
 
 
+def test_jumbo_frames_between_two_ports() -> None:
+    namespaces = Namespaces("wire")
+    try:
+        namespaces.join("wire", "end0", "wire", "end1")
+        for name in ("end0", "end1"):
+            ip("-n", namespaces["wire"], "link", "set", name, "mtu", "9000")
+        ring = "framesz=9216,blocksz=36864"
+        devices = [f"net_af_packet{i},iface=end{i},{ring}" for i in range(2)]
+        with running(devices, "--packet-size=9000", namespace=namespaces["wire"]) as ask:
+            answer = ask(do="trial", **{"from": 0}, frame=9018, rate=1000, frames=300, wait_s=0.3,
+                         to=[{"first": "239.192.0.0"}])  # fmt: skip
+            assert answer["sent"] == answer["ports"][1]["received"] == 300
+    finally:
+        namespaces.close()
+
+
 def test_wrong_commands_are_answered_with_their_fault() -> None:
     with running(["net_ring0"], "--streams=8") as ask:
         to = [{"first": "239.192.0.0"}]
@@ -111,7 +137,7 @@ def test_wrong_commands_are_answered_with_their_fault() -> None:
             ({"do": "dance"}, "valid: ports, join, leave, trial"),
             ({}, "do"),
             ({"do": "trial", "from": 3, "frame": 64, "frames": 1, "to": to}, "port 3"),
-            ({"do": "trial", "from": 0, "frame": 63, "frames": 1, "to": to}, "64 to 9018"),
+            ({"do": "trial", "from": 0, "frame": 63, "frames": 1, "to": to}, "64 to 1518"),
             ({"do": "trial", "from": 0, "frame": 64, "frames": 1, "to": []}, "no destination"),
             ({"do": "join", "port": 0, "groups": {"first": "10.0.0.1"}}, "not a group"),
             ({"do": "join", "port": 0, "groups": {"first": "239.0.0.0", "count": 9}}, "no room"),
