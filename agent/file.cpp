@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/openat2.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <limits>
+#include <new>
 
 #include "protocols/base/units.h"
 
@@ -36,9 +39,20 @@ UniqueFd open_below(const std::string& path, const std::string& root) {
   return fd;
 }
 
+// Bytes that the kernel can give without swapping.
+std::size_t available_memory() {
+  std::ifstream lines("/proc/meminfo");
+  std::string name;
+  for (std::size_t kilobytes = 0; lines >> name >> kilobytes;) {
+    if (name == "MemAvailable:") return kilobytes * 1024;
+    lines.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return SIZE_MAX;
+}
+
 }  // namespace
 
-FileView::FileView(const std::string& path, const std::string& root) {
+FileContents::FileContents(const std::string& path, const std::string& root) {
   const UniqueFd fd =
       root.empty() ? UniqueFd(open(path.c_str(), kReading)) : open_below(path, root);
   struct stat status{};
@@ -50,13 +64,22 @@ FileView::FileView(const std::string& path, const std::string& root) {
   }
   if (status.st_size <= 0)
     throw ConfigError(fmt::format("{}: the file is empty, so there is nothing to send", path));
-  const auto size = static_cast<std::size_t>(status.st_size);
-  void* const at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (at == MAP_FAILED) throw ConfigError(fmt::format("{}: {}", path, std::strerror(errno)));
-  bytes_ = {static_cast<const std::byte*>(at), size};
+  size_ = static_cast<std::size_t>(status.st_size);
+  if (const std::size_t most = available_memory() / 2; size_ > most) {
+    throw ConfigError(fmt::format(
+        "{}: {} bytes, which are read into memory; valid: up to {}, half of what is available",
+        path, size_, most));
+  }
+  bytes_.reset(new (std::nothrow) std::byte[size_]);
+  if (bytes_ == nullptr) throw ConfigError(fmt::format("{}: no memory for its bytes", path));
+  for (std::size_t at = 0; at < size_;) {
+    const ssize_t count = read(fd.get(), bytes_.get() + at, size_ - at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw ConfigError(fmt::format("{}: {}", path, std::strerror(errno)));
+    if (count == 0) throw ConfigError(fmt::format("{}: it was cut short while it was read", path));
+    at += static_cast<std::size_t>(count);
+  }
 }
-
-FileView::~FileView() { munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
 
 UniqueFd create_file(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));

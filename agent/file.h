@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -9,21 +10,20 @@
 
 namespace tiercast::agent {
 
-// The bytes of a file, mapped read-only while the object lives.
-class FileView {
+// What a file has when the object is made. It is in memory, not mapped: whoever can write to the
+// file could otherwise change what is sent, or end the program by cutting the file short.
+class FileContents {
  public:
   // With a `root`, only a file below this folder: the path is relative to it, or begins with it,
-  // and no symbolic link or ".." on the way leads out. ConfigError: it cannot be opened, is not a
-  // regular file, or is empty.
-  explicit FileView(const std::string& path, const std::string& root = "");
-  ~FileView();
-  FileView(const FileView&) = delete;
-  FileView& operator=(const FileView&) = delete;
+  // and no symbolic link or ".." on the way leads out. ConfigError: it cannot be read, is not a
+  // regular file, is empty, or takes more than half of the memory that is available.
+  explicit FileContents(const std::string& path, const std::string& root = "");
 
-  std::span<const std::byte> bytes() const { return bytes_; }
+  std::span<const std::byte> bytes() const { return {bytes_.get(), size_}; }
 
  private:
-  std::span<const std::byte> bytes_;
+  std::unique_ptr<std::byte[]> bytes_;
+  std::size_t size_ = 0;
 };
 
 // Creates an empty file to write to and read, or truncates the file of that name. ConfigError: it

@@ -21,7 +21,6 @@
 #include "agent/clock.h"
 #include "agent/digest.h"
 #include "agent/event_loop.h"
-#include "agent/file.h"
 #include "agent/interface.h"
 #include "agent/members.h"
 #include "agent/run.h"
@@ -248,9 +247,8 @@ int run_dry(const SenderOptions& options) {
   const std::vector<SessionRequest> requests = requests_of(sessions_of(options));
   SessionTable::Settings settings;
   settings.addresses = options.addresses_of(0, {});
-  std::unique_ptr<PayloadSource> payload;
-  if (!options.payload.empty()) payload = open_payload(options.payload);
-  settings.payload = payload.get();
+  const auto payload = open_payload(options.payload, 1);
+  settings.payload = payload.front().get();
   const ScheduleSummary summary =
       write_schedule(requests, settings, options.ramp, options.agent.duration, options.dry_run);
   const auto gap = [](std::int64_t ns) { return format_duration(Duration::nanoseconds(ns)); };
@@ -303,7 +301,7 @@ int run_sender(const SenderOptions& options) {
   leave_workers_cpus(cpus);
   agent::AgentOptions life = options.agent;
   if (!options.input.empty() && !life.lab.empty()) {
-    life.object = agent::sha256(agent::FileView(options.input).bytes());
+    life.object = agent::sha256(requests.front().input->bytes());
   }
   if (options.poll || options.many())
     life.realtime = 0;  // it would take the CPU from all other

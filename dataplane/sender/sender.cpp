@@ -199,6 +199,7 @@ Sender::Sender(const SenderSettings& options, const std::vector<SenderPort>& por
   if (options.payload == "-" && state.lcores.size() > 1) {
     throw ConfigError("--payload -: standard input feeds one worker; give one core by -l");
   }
+  state.payloads = open_payload(options.payload, state.lcores.size());
   std::vector<std::vector<Worker*>> workers(state.sides.size());
   for (unsigned i = 0; i < state.lcores.size(); ++i) {
     State::Side& side = *state.sides[state.side_of(i)];
@@ -210,10 +211,7 @@ Sender::Sender(const SenderSettings& options, const std::vector<SenderPort>& por
     settings.sessions.offload = side.port.checksum_offload();
     settings.sessions.largest_frame = options.largest_frame;
     settings.sessions.prefilled = true;
-    if (!options.payload.empty()) {
-      state.payloads.push_back(open_payload(options.payload));
-      settings.sessions.payload = state.payloads.back().get();
-    }
+    settings.sessions.payload = state.payloads[i].get();
     settings.lcore = state.lcores[i];
     settings.queue = static_cast<std::uint16_t>(i / state.sides.size());
     settings.poll = options.poll;

@@ -65,15 +65,12 @@ SessionService::SessionService(Sender& sender, const v1::SessionList& running,
 
 std::vector<SessionRequest> SessionService::checked(const v1::SessionSpec& spec,
                                                     bool is_callers) const {
-  std::vector<SessionRequest> requests = requests_of(spec);
-  if (is_callers && !spec.input().empty()) {
-    if (files_.none) {
-      throw ConfigError(fmt::format(
-          "input {}: callers over TCP may name no file; valid: a sender with --input-root",
-          spec.input()));
-    }
-    for (SessionRequest& request : requests) request.input_root = files_.root;
+  if (is_callers && files_.none && !spec.input().empty()) {
+    throw ConfigError(fmt::format(
+        "input {}: callers over TCP may name no file; valid: a sender with --input-root",
+        spec.input()));
   }
+  std::vector<SessionRequest> requests = requests_of(spec, is_callers ? files_.root : "");
   const std::uint32_t size = requests.front().config.packet_size;
   if (size > largest_packet_) {
     throw ConfigError(

@@ -125,6 +125,24 @@ def test_a_file_is_transferred_and_both_programs_end(
     assert os.path.getsize(copy) == 200_123
 
 
+@pytest.mark.parametrize("scheme", RELIABLE)
+def test_a_file_that_is_cut_short_meanwhile_is_sent_whole(
+    link: Link, tmp_path: Path, scheme: str
+) -> None:
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    content = random.Random(5).randbytes(400_000)
+    original.write_bytes(content)
+    host = link.host(15, f"--scheme={scheme}", f"--output={copy}")
+    wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
+    sender = link.sender(f"--scheme={scheme}", f"--input={original}", f"--member=15={HOST_IP}")
+    wait_until(lambda: bool(sender.records()), "the sender runs")
+    os.truncate(original, 0)
+    sent = sender.wait(timeout=5 * PATIENCE_S)
+    assert sent.status == 0, sent.stderr
+    assert host.wait().status == 0
+    assert copy.read_bytes() == content
+
+
 def test_another_object_than_the_senders_is_status_1(link: Link, tmp_path: Path) -> None:
     original, copy = tmp_path / "original", tmp_path / "copy"
     original.write_bytes(random.Random(5).randbytes(20_000))

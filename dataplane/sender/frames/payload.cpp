@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "agent/file.h"
@@ -18,9 +19,9 @@ namespace {
 
 class FilePayload final : public PayloadSource {
  public:
-  explicit FilePayload(const std::string& path) : file_(path) {}
+  explicit FilePayload(std::shared_ptr<const agent::FileContents> file) : file_(std::move(file)) {}
   bool fill(std::span<std::byte> out) override {
-    const auto bytes = file_.bytes();
+    const auto bytes = file_->bytes();
     while (!out.empty()) {
       const std::size_t n = std::min(out.size(), bytes.size() - at_);
       std::memcpy(out.data(), bytes.data() + at_, n);
@@ -31,7 +32,7 @@ class FilePayload final : public PayloadSource {
   }
 
  private:
-  agent::FileView file_;
+  const std::shared_ptr<const agent::FileContents> file_;
   std::size_t at_ = 0;
 };
 
@@ -101,9 +102,19 @@ std::unique_ptr<PayloadSource> read_payload(int descriptor) {
   return std::make_unique<StreamPayload>(descriptor);
 }
 
-std::unique_ptr<PayloadSource> open_payload(const std::string& from) {
-  if (from == "-") return read_payload(STDIN_FILENO);
-  return std::make_unique<FilePayload>(from);
+std::vector<std::unique_ptr<PayloadSource>> open_payload(const std::string& from,
+                                                         std::size_t count) {
+  std::vector<std::unique_ptr<PayloadSource>> sources(count);
+  if (from.empty()) return sources;
+  const auto file = from == "-" ? nullptr : std::make_shared<const agent::FileContents>(from);
+  for (auto& source : sources) {
+    if (file == nullptr) {
+      source = read_payload(STDIN_FILENO);
+    } else {
+      source = std::make_unique<FilePayload>(file);
+    }
+  }
+  return sources;
 }
 
 }  // namespace tiercast::sender

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace tiercast::sender {
 
@@ -20,9 +21,12 @@ class PayloadSource {
   virtual bool fill(std::span<std::byte> out) = 0;
 };
 
-// `from`: "-" for standard input, otherwise a file. ConfigError: it cannot be opened, or is empty.
-// A thread of its own reads standard input, a megabyte ahead; only one source may read it.
-std::unique_ptr<PayloadSource> open_payload(const std::string& from);
+// `count` sources, each from the start. `from`: "-" for standard input, a file, whose bytes they
+// share, or "" for the pattern, which needs none: then all are null. ConfigError as of
+// agent::FileContents. A thread of its own reads standard input, a megabyte ahead; only one source
+// may read it.
+std::vector<std::unique_ptr<PayloadSource>> open_payload(const std::string& from,
+                                                         std::size_t count);
 // The same from any descriptor, which is not closed.
 std::unique_ptr<PayloadSource> read_payload(int descriptor);
 

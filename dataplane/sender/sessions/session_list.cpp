@@ -4,7 +4,9 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <memory>
 
+#include "agent/file.h"
 #include "agent/members.h"
 #include "agent/seal.h"
 #include "base/text_file.h"
@@ -13,7 +15,8 @@
 
 namespace tiercast::sender {
 
-std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec) {
+std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec,
+                                        const std::string& input_root) {
   const std::uint32_t count = spec.count() == 0 ? 1 : spec.count();
   check_range("session", spec.session(), 0, wire::kMaxSession);
   check_range("count", count, 1, wire::kMaxSession + 1 - spec.session());
@@ -35,7 +38,9 @@ std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec) {
   check_range("top_rank", request.top_rank, -1, top);
   config.members = agent::members_of(spec.members());
   request.keys = agent::keys_of(spec.keys());
-  request.input = spec.input();
+  if (!spec.input().empty()) {
+    request.input = std::make_shared<agent::FileContents>(spec.input(), input_root);
+  }
   request.port = spec.port();
   std::vector<SessionRequest> requests(count, request);
   for (std::uint32_t i = 1; i < count; ++i) {

@@ -22,13 +22,10 @@ struct Session::Seals {
 Session::~Session() = default;
 
 Session::Session(const SessionRequest& request, std::uint32_t slot, Time start_at)
-    : config_(request.config), slot_(slot), start_at_(start_at) {
+    : input_(request.input), config_(request.config), slot_(slot), start_at_(start_at) {
   const Scheme& scheme = find_scheme(request.scheme);
   scheme_id_ = scheme.id;
-  if (!request.input.empty()) {
-    file_.emplace(request.input, request.input_root);
-    config_.object = file_->bytes();
-  }
+  if (input_ != nullptr) config_.object = input_->bytes();
   if (request.keys) seals_ = std::make_unique<Seals>(*request.keys, scheme.feedback_source_at);
   driver_.emplace(scheme.make_sender(config_), Contract(scheme, config_), *this, Places(*this));
   driver_->membership(start_at, request.top_rank);

@@ -45,9 +45,9 @@ class Outlet {
 struct SessionRequest {
   std::string scheme;
   SessionConfig config;
-  int top_rank = -1;                       // highest rank with a subscriber; -1: none
-  std::string input;                       // file that a reliable scheme transfers; "": none
-  std::string input_root;                  // folder below which `input` must be; "": anywhere
+  int top_rank = -1;  // highest rank with a subscriber; -1: none
+  // What a reliable scheme transfers; null: an endless stream.
+  std::shared_ptr<const agent::FileContents> input;
   std::string port;                        // DPDK's name of the port that sends it; "": any
   std::optional<agent::SessionKeys> keys;  // empty: messages carry no seals
 };
@@ -64,7 +64,7 @@ class Session final {
 
   const SessionConfig& config() const { return config_; }
   std::uint8_t scheme_id() const { return scheme_id_; }
-  bool reliable() const { return file_.has_value(); }
+  bool reliable() const { return input_ != nullptr; }
   std::uint32_t slot() const { return slot_; }
   // Any thread.
   bool started() const { return started_.load(std::memory_order_acquire); }
@@ -94,7 +94,7 @@ class Session final {
   Time timer_ = Time::never();  // as scheduled; never: it is not
   std::optional<Driver> driver_;
   SessionTable* table_ = nullptr;
-  std::optional<agent::FileView> file_;
+  std::shared_ptr<const agent::FileContents> input_;
   SessionConfig config_;
   std::uint32_t slot_;
   Time start_at_;

@@ -16,13 +16,17 @@ namespace {
 TEST(SenderPayload, AFileIsSentOverAndOver) {
   const std::string path = testing::TempDir() + "/payload";
   std::ofstream(path) << "abcde";
-  const auto source = open_payload(path);
+  const auto sources = open_payload(path, 2);
+  const auto& source = sources.front();
   std::string text(12, ' ');
   ASSERT_TRUE(source->fill(std::as_writable_bytes(std::span(text))));
   EXPECT_EQ(text, "abcdeabcdeab");
   ASSERT_TRUE(source->fill(std::as_writable_bytes(std::span(text).first(3))));
   EXPECT_EQ(text.substr(0, 3), "cde");
-  EXPECT_THROW(open_payload("/nonexistent"), ConfigError);
+  ASSERT_TRUE(sources.back()->fill(std::as_writable_bytes(std::span(text).first(3))));
+  EXPECT_EQ(text.substr(0, 3), "abc");
+  EXPECT_THROW(open_payload("/nonexistent", 1), ConfigError);
+  EXPECT_EQ(open_payload("", 1).front(), nullptr);
   std::remove(path.c_str());
 }
 

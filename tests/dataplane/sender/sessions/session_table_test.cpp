@@ -299,7 +299,7 @@ TEST(SenderSessions, ATransferIsFinishedOnceItsReceiversHaveGone) {
     request.config.packet_size = 1000;
     request.config.parameters = Parameters(find_scheme("mdpcc").parameters);
     request.top_rank = 0;
-    request.input = file;
+    request.input = std::make_shared<agent::FileContents>(file);
     Session& session = sessions.start(request);
     const auto run_until = [&](std::int64_t second) {
       sessions.run_until(Time::nanoseconds(second * 1'000'000'000), [](std::span<std::byte>) {});
