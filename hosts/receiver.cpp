@@ -85,12 +85,17 @@ bool Receiver::finished() const {
 }
 
 std::string Receiver::fault_of_object() const {
-  if (output_.get() < 0 || !wanted_) return "";
+  if (output_.get() < 0) return "";
+  const ReceiverCounters counters = member_.counters();
+  if (!wanted_) {
+    if (counters.complete) return "";
+    return fmt::format("the object is not complete: {} bytes of it were received",
+                       counters.delivered);
+  }
   const agent::Digest received = agent::sha256_of_file(output_.get());
   if (received == *wanted_) return "";
   return fmt::format("the object is not its sender's: received SHA-256 {}{}, sent {}",
-                     agent::format_digest(received),
-                     member_.counters().complete ? "" : ", not complete",
+                     agent::format_digest(received), counters.complete ? "" : ", not complete",
                      agent::format_digest(*wanted_));
 }
 

@@ -33,8 +33,9 @@ class Receiver : public agent::Activity {
   // Seals feedback, and refuses what the sender did not seal. To be called before start().
   void seal_with(const v1::Keys& own);
   void object(const agent::Digest& digest) override { wanted_ = digest; }
-  // What is wrong with the object that was received; empty if nothing is, or if nobody has said
-  // what its digest must be. Not while it is being received. It reads the whole file.
+  // What is wrong with the object that was to be received: it is not complete, or has another
+  // digest than somebody has said. Empty if nothing is, or without `output`. Not while it is being
+  // received. It may read the whole file.
   std::string fault_of_object() const;
 
   void start(Time now) override;

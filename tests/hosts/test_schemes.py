@@ -126,6 +126,29 @@ def test_a_file_is_transferred_and_both_programs_end(
 
 
 @pytest.mark.parametrize("scheme", RELIABLE)
+def test_an_object_that_is_not_complete_is_status_1(
+    link: Link, tmp_path: Path, scheme: str
+) -> None:
+    """There is no sender, or the host is told to end; nobody has said a digest."""
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    ended = link.host(15, f"--scheme={scheme}", f"--output={copy}", "--duration=200ms").wait()
+    assert ended.status == 1
+    assert f"{copy}: the object is not complete: 0 bytes of it were received" in ended.stderr
+
+    original.write_bytes(bytes(100_000_000))
+    host = link.host(15, f"--scheme={scheme}", f"--output={copy}")
+    wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
+    link.sender(f"--scheme={scheme}", f"--input={original}", f"--member=15={HOST_IP}")
+    received = "delivered"
+    wait_until(lambda: any(r.get(received) for r in host.records()), "a part of the object")
+    host.terminate()
+    ended = host.wait()
+    assert ended.status == 1
+    count = int(ended.of("received")[-1][received])
+    assert f"the object is not complete: {count} bytes of it were received" in ended.stderr
+
+
+@pytest.mark.parametrize("scheme", RELIABLE)
 def test_a_file_that_is_cut_short_meanwhile_is_sent_whole(
     link: Link, tmp_path: Path, scheme: str
 ) -> None:
