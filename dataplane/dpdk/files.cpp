@@ -24,6 +24,8 @@ void OutputFile::write(const void* data, std::size_t bytes) {
   check(std::fwrite(data, 1, bytes, file_) == bytes);
 }
 
+void OutputFile::flush() { check(std::fflush(file_) == 0); }
+
 void OutputFile::close() {
   std::FILE* const file = std::exchange(file_, nullptr);
   check(std::fclose(file) == 0);

@@ -21,6 +21,8 @@ class OutputFile {
 
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  // Until then, what was written may still be in this process.
+  void flush();
   void close();
 
  private:
@@ -35,6 +37,7 @@ class PcapFile {
  public:
   PcapFile(std::string option, std::string path);
   void write(std::int64_t time_ns, std::span<const std::byte> frame);
+  void flush() { file_.flush(); }
   void close() { file_.close(); }
 
  private:

@@ -185,9 +185,10 @@ int run_receiver(const ReceiverOptions& options) {
   const double seconds = (agent::monotonic_now() - begin).seconds();
   metrics.reset();
   fmt::print("{}", summary(ports, seconds));
+  bool captured = true;
   if (capture) {
     // Its thread still writes; all figures are final once it has ended.
-    capture->finish();
+    captured = capture->finish();
     fmt::print("{}: {} frames captured, {} left out\n", options.pcap, capture->written(),
                capture->left_out());
   }
@@ -195,7 +196,7 @@ int run_receiver(const ReceiverOptions& options) {
     write_json(ports, seconds, capture.get(), *json);
     json->close();
   }
-  return 0;
+  return captured ? 0 : 1;
 }
 
 }  // namespace tiercast::receiver

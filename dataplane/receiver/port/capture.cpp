@@ -28,10 +28,12 @@ Capture::Capture(const std::string& path)
       to_realtime_ns_(realtime_minus_monotonic_ns()),
       thread_([this] { write_all(); }) {}
 
-void Capture::finish() {
-  if (!thread_.joinable()) return;
-  ending_.store(true, std::memory_order_release);
-  thread_.join();
+bool Capture::finish() {
+  if (thread_.joinable()) {
+    ending_.store(true, std::memory_order_release);
+    thread_.join();
+  }
+  return !failed_;
 }
 
 bool Capture::take(rte_mbuf* mbuf, std::int64_t arrival_ns) {
@@ -46,28 +48,39 @@ void Capture::write_all() {
   for (;;) {
     const bool ending = ending_.load(std::memory_order_acquire);
     const std::size_t count = ring_.pop(std::span<Frame>(frames));
-    for (const Frame& frame : std::span(frames).first(count)) {
-      try {
-        if (failed_.get() > 0) throw ConfigError("");
-        file_.write(
-            frame.arrival_ns + to_realtime_ns_,
-            {rte_pktmbuf_mtod(frame.mbuf, const std::byte*), rte_pktmbuf_data_len(frame.mbuf)});
-        written_.add();
-      } catch (const ConfigError& error) {
-        if (failed_.get() == 0) fmt::print(stderr, "tiercast-recv: {}\n", error.what());
-        failed_.add();
-      }
-      rte_pktmbuf_free(frame.mbuf);
+    if (count > 0) {
+      write(std::span(frames).first(count));
+      continue;
     }
-    if (count > 0) continue;
     if (ending) break;
     std::this_thread::sleep_for(kPause);
   }
+  attempt([this] { file_.close(); });
+}
+
+void Capture::write(std::span<const Frame> frames) {
+  const bool written = attempt([&] {
+    for (const Frame& frame : frames) {
+      file_.write(
+          frame.arrival_ns + to_realtime_ns_,
+          {rte_pktmbuf_mtod(frame.mbuf, const std::byte*), rte_pktmbuf_data_len(frame.mbuf)});
+    }
+    file_.flush();
+  });
+  (written ? written_ : lost_).add(frames.size());
+  for (const Frame& frame : frames) rte_pktmbuf_free(frame.mbuf);
+}
+
+template <typename Step>
+bool Capture::attempt(Step step) {
+  if (failed_) return false;
   try {
-    file_.close();
+    step();
   } catch (const ConfigError& error) {
     fmt::print(stderr, "tiercast-recv: {}\n", error.what());
+    failed_ = true;
   }
+  return !failed_;
 }
 
 }  // namespace tiercast::receiver

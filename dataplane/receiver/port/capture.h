@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -23,13 +24,15 @@ class Capture {
   ~Capture() { finish(); }
 
   // Writes what was handed over, and closes the file. Nothing may be handed over afterwards.
-  void finish();
+  // False: something of what was handed over, or the file itself, could not be written; standard
+  // error has said why.
+  bool finish();
 
   // For receiving threads. True: the buffer is no longer the caller's. False: there is no room,
   // which is counted.
   bool take(rte_mbuf* mbuf, std::int64_t arrival_ns);
-  std::uint64_t written() const { return written_.get(); }
-  std::uint64_t left_out() const { return no_room_.get() + failed_.get(); }
+  std::uint64_t written() const { return written_.get(); }  // the kernel has them
+  std::uint64_t left_out() const { return no_room_.get() + lost_.get(); }
 
  private:
   struct Frame {
@@ -37,13 +40,18 @@ class Capture {
     std::int64_t arrival_ns = 0;
   };
   void write_all();
+  void write(std::span<const Frame> frames);
+  // For the thread. After a first failure nothing more is tried.
+  template <typename Step>
+  bool attempt(Step step);
 
   dpdk::PcapFile file_;
   std::mutex filling_;  // several threads may hand over
   dpdk::Ring<Frame> ring_{1024};
   const std::int64_t to_realtime_ns_;
   std::atomic<bool> ending_{false};
-  Counter written_, no_room_, failed_;
+  bool failed_ = false;  // the thread's, until it has ended
+  Counter written_, no_room_, lost_;
   std::thread thread_;
 };
 

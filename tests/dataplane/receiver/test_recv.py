@@ -215,6 +215,23 @@ def test_ports_share_lcores_and_a_capture(tmp_path: Path) -> None:
     assert groups == {str(group_address(port, 0)): sent[port] for port in range(3)}
 
 
+@pytest.mark.parametrize(("session", "count"), [(1, 3), (2, 0)])
+def test_a_capture_that_cannot_be_written_is_status_1(
+    tmp_path: Path, session: int, count: int
+) -> None:
+    """There is no room for three frames, nor for the header of a file without any."""
+    write_capture(tmp_path / "in.pcap", [rlm(1, 0, seq) for seq in range(3)])
+    program = Program([str(RECEIVER), f"--vdev=net_pcap0,rx_pcap={tmp_path}/in.pcap", *MEMORY, "--",
+                       "--any", "--pcap=/dev/full", f"--pcap-session={session}",
+                       f"--metrics=127.0.0.1:{PORT}"], None)  # fmt: skip
+    wait_until(lambda: metric("tiercast_receiver_frames_total") >= 3, "all are received")
+    program.terminate()
+    ended = program.wait()
+    assert ended.status == 1
+    assert "--pcap: /dev/full: No space left on device" in ended.stderr
+    assert f"/dev/full: 0 frames captured, {count} left out" in ended.stdout
+
+
 def test_a_ring_hands_over_what_is_counted(tmp_path: Path) -> None:
     """net_ring at 50,000 frames a second: what the far end handed over is what was counted."""
     frames = [rlm(session, rank, 5) for session in range(40) for rank in range(8)]
