@@ -35,6 +35,11 @@ void Capture::add(std::int64_t time_ns, std::span<const std::byte> frame) {
   bytes_ += kRecordHeaderBytes + std::min(size, snap_bytes_);
 }
 
+void Capture::finish() {
+  file_.Close();
+  check();
+}
+
 void Capture::check() {
   if (file_.Fail()) throw ConfigError(path_ + ": cannot be written");
 }

@@ -21,6 +21,8 @@ class Capture {
   // `time_ns`: virtual, since the start of the run. Does nothing once the file is full. Throws
   // ConfigError if the file cannot be written.
   void add(std::int64_t time_ns, std::span<const std::byte> frame);
+  // Writes what waits in memory, and closes the file. Throws ConfigError if it cannot.
+  void finish();
 
  private:
   void check();

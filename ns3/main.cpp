@@ -155,6 +155,7 @@ class Simulation {
     udp_.report();
     for (const auto& receiver : receivers_) receiver->finish();
     for (const auto& sender : senders_) sender->finish();
+    network_.finish_captures();
     records_.send_now("{\"end\":true}");
   }
 

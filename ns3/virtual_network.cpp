@@ -79,6 +79,15 @@ class VirtualNetwork::Node : public engine::Output {
     rx_captures_[port] = std::make_unique<Capture>(spec);
   }
 
+  void finish_captures() {
+    for (const Peer& peer : peers_) {
+      if (peer.capture != nullptr) peer.capture->finish();
+    }
+    for (const auto& capture : rx_captures_) {
+      if (capture != nullptr) capture->finish();
+    }
+  }
+
   void receive(std::uint32_t port, std::span<const std::byte> frame) {
     if (port < rx_captures_.size() && rx_captures_[port] != nullptr) {
       rx_captures_[port]->add(now_ns(), frame);
@@ -226,6 +235,10 @@ engine::Switch& VirtualNetwork::at(const std::string& name) {
 
 trace::HopTrace* VirtualNetwork::trace_of(const std::string& name) {
   return nodes_.at(name)->trace();
+}
+
+void VirtualNetwork::finish_captures() {
+  for (const auto& [name, node] : nodes_) node->finish_captures();
 }
 
 void VirtualNetwork::changed(const std::string& name) { nodes_.at(name)->schedule(); }

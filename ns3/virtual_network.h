@@ -71,6 +71,8 @@ class VirtualNetwork {
   // In the order of the scenario: the ports that are recorded, or those that are not. Restarts the
   // maxima.
   std::vector<PortView> ports(bool recorded = true);
+  // Closes all captures. Throws ConfigError if one cannot be written.
+  void finish_captures();
   // The trace of a switch; null: it has none.
   trace::HopTrace* trace_of(const std::string& name);
 

@@ -9,9 +9,22 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tiercast_lab.run.capture_options import SNAP_BYTES
+from tiercast.v1.simulation_pb2 import Capture, ControllerAnswer
+from tiercast_controller.virtual import VirtualController
+from tiercast_lab.experiment.loading import load_experiment
+from tiercast_lab.experiment.schemes import known_schemes
+from tiercast_lab.run.capture_options import MAX_BYTES, SNAP_BYTES
+from tiercast_lab.run.controller_input import (
+    Reach,
+    described_sessions,
+    described_topology,
+    programs_for,
+)
+from tiercast_lab.run.ns3.scenario import json_line, scenario
 
+from ..agent.network import BUILD
 from ..captures import ROOT, counted, frames, in_rows, longest_header, received
+from ..patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -88,6 +101,32 @@ def test_the_experiment_dropped_lost_and_duplicated(captured: Path) -> None:
     assert last["0>2"]["policy_drops"] > 0
     assert last["0>1"]["down_drops"] + last["0>1"]["link_losses"] > 0
     assert all(one["queue_packets"] == one["on_wire"] == 0 for one in last.values())
+
+
+def test_a_file_that_cannot_be_closed_is_an_error(tmp_path: Path) -> None:
+    """What is in memory until the end of the run finds no room."""
+    (tmp_path / "idle.yaml").write_text(
+        "name: idle\ntopology: {tree: {depth: 1}, link: {rate: 1Mbit/s, delay: 1ms, queue: 9p}}\n"
+        "sessions: [{scheme: sim, sender: 0, layers: 1, start: 190ms}]\n"
+        "traffic: [{kind: udp, from: 0, to: 1, rate: 100kbit/s}]\nduration: 200ms\n"
+    )
+    loaded = load_experiment(tmp_path / "idle.yaml", known_schemes(), [])
+    controller = VirtualController(
+        described_topology(loaded, lambda one: Reach("", one.device_id)),
+        described_sessions(loaded),
+        programs_for(loaded),
+    )
+    message = scenario(loaded, seed=1)
+    message.switches[0].ports[0].capture.CopyFrom(
+        Capture(path="/dev/full", snap_bytes=SNAP_BYTES, max_bytes=MAX_BYTES)
+    )
+    first = ControllerAnswer(updates=controller.first_updates())
+    done = subprocess.run(
+        [BUILD / "ns3/tiercast-ns3"], input=json_line(message) + json_line(first),
+        capture_output=True, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (2, b"tiercast-ns3: /dev/full: cannot be written\n")
+    assert b'"end"' not in done.stdout
 
 
 def test_times_are_virtual_and_those_of_arrival(captured: Path, tmp_path: Path) -> None:
