@@ -25,6 +25,17 @@ constexpr std::uint16_t kBurdenTrial = 0x8000;
 constexpr auto kBurdenLead = std::chrono::milliseconds(100);
 constexpr Duration kSecond = Duration::milliseconds(1000);
 
+// A thread that sends until `stop`, which is set if the thread must end because a trial failed.
+template <typename Work>
+std::jthread sending(std::atomic<bool>& stop, Work work) {
+  return std::jthread([&stop, work](const std::stop_token& failed) {
+    const std::stop_callback ends(failed, [&stop] { stop.store(true); });
+    rte_thread_register();
+    work();
+    rte_thread_unregister();
+  });
+}
+
 }  // namespace
 
 Tester::Tester(const std::vector<std::uint16_t>& devices,
@@ -153,26 +164,22 @@ std::pair<Sent, Sent> Tester::run(unsigned from, Traffic traffic,
   Sent sent, sent_beside;
   std::atomic<bool> relieved{false};
   std::latch begun{1};
-  std::thread other;
+  // They end before what they use, also where a change is refused.
+  std::jthread other;
   if (beside) {
     Traffic& more = beside->traffic;
     more.trial = static_cast<std::uint16_t>(traffic.trial ^ (beside->counts ? 0 : kBurdenTrial));
     more.source = addresses_[beside->from];
     more.source_mac = devices_[beside->from]->mac();
     if (!beside->counts) more.frames = UINT64_MAX;
-    other = std::thread([&] {
-      rte_thread_register();
-      sent_beside = send(more, *devices_[beside->from], pool_, *locks_[beside->from],
-                         beside->counts ? stop_ : relieved);
-      rte_thread_unregister();
+    std::atomic<bool>& stop = beside->counts ? stop_ : relieved;
+    other = sending(stop, [&] {
+      sent_beside = send(more, *devices_[beside->from], pool_, *locks_[beside->from], stop);
     });
     if (!beside->counts) std::this_thread::sleep_for(kBurdenLead);
   }
-  std::thread sender([&] {
-    rte_thread_register();
-    sent = send(traffic, *devices_[from], pool_, *locks_[from], stop_, &begun);
-    rte_thread_unregister();
-  });
+  std::jthread sender = sending(
+      stop_, [&] { sent = send(traffic, *devices_[from], pool_, *locks_[from], stop_, &begun); });
   begun.wait();
   const Time start = agent::monotonic_now();
   for (const Change& one : changes) {

@@ -65,7 +65,7 @@ class Tester {
   std::int64_t change(unsigned port, bool join, const std::vector<receiver::Subscription>& groups);
   // Sends the traffic from port `from` with the changes in between, waits for the frames that are
   // still on their way (`wait`), and returns what was sent, and what was sent beside. The accounts
-  // are then final.
+  // are then final. ConfigError: a change is refused; the trial has then ended.
   std::pair<Sent, Sent> run(unsigned from, Traffic traffic, const std::vector<Change>& changes,
                             Duration wait, ChangeTimes& changed,
                             std::optional<Beside> beside = std::nullopt);

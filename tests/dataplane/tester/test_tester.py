@@ -130,6 +130,20 @@ def test_jumbo_frames_between_two_ports() -> None:
         namespaces.close()
 
 
+@pytest.mark.parametrize("beside", ["", "burden", "back"])
+def test_a_change_that_finds_no_room_ends_its_trial(beside: str) -> None:
+    with running(["net_ring0", "net_ring1"], "--streams=8") as ask:
+        to = [{"first": "239.192.0.0"}]
+        other = {"from": 1, "to": to, "rate": 100.0}
+        change = {"at_s": 0.05, "port": 0, "join": True,
+                  "groups": {"first": "239.0.0.0", "count": 9}}  # fmt: skip
+        # At this rate the frames would take ten minutes.
+        answer = ask(do="trial", **{"from": 0}, frame=64, rate=100, frames=60_000, to=to,
+                     changes=[change], **({beside: other} if beside else {}))  # fmt: skip
+        assert answer == {"error": "port 0: no room for 9 groups"}
+        assert ask(do="trial", **{"from": 0}, frame=64, frames=3, wait_s=0.1, to=to)["sent"] == 3
+
+
 def test_wrong_commands_are_answered_with_their_fault() -> None:
     with running(["net_ring0"], "--streams=8") as ask:
         to = [{"first": "239.192.0.0"}]
