@@ -79,4 +79,31 @@ class TscClock {
   std::uint64_t multiplier_;  // ns per tick, 2^-48
 };
 
+// When a receiving thread calls sync(): once a second, however busy it is.
+class SyncTurns {
+ public:
+  // `polls`: the thread never sleeps. Reading the clock is dear beside a turn that took frames, so
+  // it looks only now and then.
+  template <typename Clock>
+  SyncTurns(const Clock& clock, bool polls)
+      : turns_per_look_(polls ? 1024 : 1), next_(clock.now() + kInterval) {}
+
+  // To be called once in each turn.
+  template <typename Clock>
+  bool due(const Clock& clock) {
+    if (++turns_ % turns_per_look_ != 0) return false;
+    const Time now = clock.now();
+    if (now < next_) return false;
+    next_ = now + kInterval;
+    return true;
+  }
+
+ private:
+  static constexpr Duration kInterval = Duration::milliseconds(1000);
+
+  const std::uint64_t turns_per_look_;
+  Time next_;
+  std::uint64_t turns_ = 0;
+};
+
 }  // namespace tiercast::dpdk

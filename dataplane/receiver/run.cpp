@@ -50,16 +50,12 @@ class Receiving {
     dpdk::TscClock clock;
     for (PortAnalyser* const port : ports_) port->start(clock.now());
     unready.fetch_sub(1, std::memory_order_release);
-    Time next_sync = clock.now() + kSecond;
+    dpdk::SyncTurns sync(clock, poll_);
     while (!stop.load(std::memory_order_relaxed)) {
       if (take(clock) == 0 && !poll_) rest();
-      // Reading the clock is cheap beside a poll that found nothing, and dear beside a full one.
-      if (++turns_ % kTurnsPerLook == 0 || !poll_) {
-        if (const Time now = clock.now(); now >= next_sync) {
-          next_sync = now + kSecond;
-          clock.sync();
-          for (PortAnalyser* const port : ports_) port->sync_clock(now);
-        }
+      if (sync.due(clock)) {
+        clock.sync();
+        for (PortAnalyser* const port : ports_) port->sync_clock(clock.now());
       }
     }
     for (PortAnalyser* const port : ports_) port->leave_all(clock.now());
@@ -68,8 +64,6 @@ class Receiving {
   }
 
  private:
-  static constexpr std::uint64_t kTurnsPerLook = 1024;
-
   unsigned take(const dpdk::TscClock& clock) {
     unsigned taken = 0;
     for (PortAnalyser* const port : ports_) taken += port->poll(clock);
@@ -87,7 +81,6 @@ class Receiving {
   const std::vector<PortAnalyser*> ports_;
   const bool poll_;
   std::vector<pollfd> descriptors_;
-  std::uint64_t turns_ = 0;
 };
 
 void pin_to(unsigned lcore) {

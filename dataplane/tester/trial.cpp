@@ -23,7 +23,6 @@ constexpr auto kNap = std::chrono::microseconds(50);
 constexpr int kWaitMs = 10;
 constexpr std::uint16_t kBurdenTrial = 0x8000;
 constexpr auto kBurdenLead = std::chrono::milliseconds(100);
-constexpr Duration kSecond = Duration::milliseconds(1000);
 
 // A thread that sends until `stop`, which is set if the thread must end because a trial failed.
 template <typename Work>
@@ -85,7 +84,7 @@ void Tester::receive() {
       descriptors.push_back({device->receive_descriptor(), POLLIN, 0});
     }
   }
-  Time next_sync = clock.now() + kSecond;
+  dpdk::SyncTurns sync(clock, poll_);
   while (!ending_.load(std::memory_order_relaxed)) {
     if (queued_.load(std::memory_order_acquire)) {
       const std::lock_guard guard(mutex_);
@@ -97,13 +96,11 @@ void Tester::receive() {
     }
     unsigned taken = 0;
     for (const auto& analyser : analysers_) taken += analyser->poll(clock);
-    if (taken > 0) continue;
-    if (const Time now = clock.now(); now >= next_sync) {
-      next_sync = now + kSecond;
+    if (sync.due(clock)) {
       clock.sync();
-      for (const auto& analyser : analysers_) analyser->sync_clock(now);
+      for (const auto& analyser : analysers_) analyser->sync_clock(clock.now());
     }
-    if (poll_) continue;
+    if (taken > 0 || poll_) continue;
     if (descriptors.size() == devices_.size() + 1) {
       ::poll(descriptors.data(), descriptors.size(), kWaitMs);
     } else {

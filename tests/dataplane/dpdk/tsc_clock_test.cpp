@@ -27,5 +27,25 @@ TEST(DpdkTscClock, KeepsToTheKernelsClockAndNeverGoesBack) {
   }
 }
 
+struct FakeClock {
+  Time time;
+  Time now() const { return time; }
+};
+
+// A trial at line rate has no turn without frames for minutes.
+TEST(DpdkSyncTurns, AThreadThatIsAlwaysBusySyncsEverySecond) {
+  for (const bool polls : {false, true}) {
+    FakeClock clock;
+    SyncTurns sync(clock, polls);
+    int syncs = 0;
+    for (int turn = 0; turn < 50'000; ++turn) {  // five seconds
+      clock.time = clock.time + Duration::microseconds(100);
+      syncs += sync.due(clock);
+    }
+    EXPECT_GE(syncs, 4) << polls;
+    EXPECT_LE(syncs, 5) << polls;
+  }
+}
+
 }  // namespace
 }  // namespace tiercast::dpdk
