@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pthread.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -231,6 +232,11 @@ std::vector<unsigned> Eal::worker_lcores() {
   RTE_LCORE_FOREACH_WORKER(lcore) lcores.push_back(lcore);
   if (lcores.empty()) lcores.push_back(rte_get_main_lcore());
   return lcores;
+}
+
+void pin_to(unsigned lcore) {
+  const rte_cpuset_t cpus = rte_lcore_cpuset(lcore);
+  pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
 }
 
 }  // namespace tiercast::dpdk

@@ -29,6 +29,9 @@ class Eal {
   std::string given_;
 };
 
+// Lets the calling thread run on the CPUs of `lcore` alone.
+void pin_to(unsigned lcore);
+
 // Why the EAL would refuse these arguments: CPUs that this machine or process does not have. "" if
 // nothing is wrong with them.
 std::string cpu_problem(const std::vector<std::string>& arguments,

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <pthread.h>
 #include <rte_lcore.h>
 #include <sched.h>
 #include <unistd.h>
@@ -83,11 +82,6 @@ class Receiving {
   std::vector<pollfd> descriptors_;
 };
 
-void pin_to(unsigned lcore) {
-  rte_cpuset_t set = rte_lcore_cpuset(lcore);
-  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-}
-
 }  // namespace
 
 int run_receiver(const ReceiverOptions& options) {
@@ -146,7 +140,7 @@ int run_receiver(const ReceiverOptions& options) {
       own.push_back(ports[port].get());
     }
     threads.emplace_back([&, lcore = lcores[i], own] {
-      pin_to(lcore);
+      dpdk::pin_to(lcore);
       rte_thread_register();  // gives the thread its own cache of buffers
       Receiving(own, options.poll).run(stop, unready);
       rte_thread_unregister();

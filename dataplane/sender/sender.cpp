@@ -27,11 +27,6 @@ constexpr Duration kReceiveSleep = Duration::milliseconds(1);
 constexpr Duration kEndTimeout = Duration::milliseconds(2000);
 constexpr auto kEndPoll = std::chrono::microseconds(50);
 
-void pin_to(unsigned lcore) {
-  rte_cpuset_t set = rte_lcore_cpuset(lcore);
-  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-}
-
 bool share_cpus(unsigned lcore, const std::vector<unsigned>& others) {
   const rte_cpuset_t own = rte_lcore_cpuset(lcore);
   return std::any_of(others.begin(), others.end(), [&own](unsigned other) {
@@ -242,7 +237,7 @@ void Sender::run() {
   State& state = *state_;
   for (unsigned i = 0; i < state.workers.size(); ++i) {
     state.threads.emplace_back([&state, i] {
-      pin_to(state.lcores[i]);
+      dpdk::pin_to(state.lcores[i]);
       raise_priority(state.options.realtime);
       rte_thread_register();  // gives the thread its own cache of buffers
       try {
@@ -258,7 +253,7 @@ void Sender::run() {
   }
   if (state.own_receiver) {
     state.receiving = std::thread([&state] {
-      pin_to(rte_get_main_lcore());
+      dpdk::pin_to(rte_get_main_lcore());
       rte_thread_register();
       const auto poll = [&state] {
         unsigned taken = 0;
