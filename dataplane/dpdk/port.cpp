@@ -20,10 +20,10 @@
 namespace tiercast::dpdk {
 namespace {
 
-constexpr unsigned kBuffers =
-    2047;  // 2^n - 1 uses a mempool's memory best; both directions share them
-constexpr unsigned kSharedBuffers = 8191;  // a receiving thread and its workers hold more
 constexpr unsigned kCache = 64;
+// Buffers of a thread that are in no ring: bursts in its hands, and its cache, which keeps up to
+// one and a half times kCache.
+constexpr unsigned kBuffersOfThread = 256;
 constexpr unsigned kWorkerCache = 256;
 constexpr std::uint16_t kDescriptors = 512;
 // Enough for a million frames a second during two milliseconds in which the receiving thread does
@@ -81,16 +81,6 @@ void Port::configure(const PortNeeds& needs) {
     room = std::max(room, ring.received_bytes());
   }
 
-  const bool large = needs.many_frames;
-  const unsigned buffers = large ? kSharedBuffers : kBuffers;
-  pool_ = rte_pktmbuf_pool_create(
-      fmt::format("{}-{}", needs.name, id_).c_str(), buffers, kCache, needs.private_bytes,
-      static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM + room), rte_eth_dev_socket_id(id_));
-  if (pool_ == nullptr) {
-    throw ConfigError(fmt::format("no memory for {} packet buffers: {} (-m gives the EAL more MB)",
-                                  buffers, rte_strerror(rte_errno)));
-  }
-
   rte_eth_conf configuration{};
   const std::uint16_t queues = needs.queues;
   if (queues > info.max_tx_queues) {
@@ -110,10 +100,22 @@ void Port::configure(const PortNeeds& needs) {
   link_interrupt_ = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
   configuration.intr_conf.lsc = link_interrupt_ ? 1 : 0;
   check(rte_eth_dev_configure(id_, 1, queues, &configuration), "configuring it", driver_);
-  std::uint16_t rx_descriptors = large ? kReceiveDescriptors : kDescriptors;
+  std::uint16_t rx_descriptors = needs.many_frames ? kReceiveDescriptors : kDescriptors;
   std::uint16_t tx_descriptors = kDescriptors;
   check(rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx_descriptors, &tx_descriptors),
         "setting its ring sizes", driver_);
+  // Received frames that wait in the program must not take the buffers of what the device receives
+  // and of messages, which leave by all its queues.
+  const unsigned threads = queues + 1u;
+  const unsigned buffers = rx_descriptors + needs.held_frames + queues * unsigned{tx_descriptors} +
+                           threads * kBuffersOfThread;
+  pool_ = rte_pktmbuf_pool_create(
+      fmt::format("{}-{}", needs.name, id_).c_str(), buffers, kCache, needs.private_bytes,
+      static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM + room), rte_eth_dev_socket_id(id_));
+  if (pool_ == nullptr) {
+    throw ConfigError(fmt::format("no memory for {} packet buffers: {} (-m gives the EAL more MB)",
+                                  buffers, rte_strerror(rte_errno)));
+  }
   const auto socket = static_cast<unsigned>(rte_eth_dev_socket_id(id_));
   check(rte_eth_rx_queue_setup(id_, 0, rx_descriptors, socket, nullptr, pool_),
         "setting up its receive queue", driver_);

@@ -26,8 +26,9 @@ struct PortNeeds {
   std::uint32_t ip_bytes = 0;       // size of the largest packet that must pass; those of up to
                                     // 1,500 bytes do where the MTU allows them
   std::uint16_t queues = 1;         // for transmission
-  bool many_frames = false;         // at line rate, or handed to other threads: more buffers, and a
-                                    // longer receive ring
+  bool many_frames = false;         // at line rate, or handed to other threads: a longer receive
+                                    // ring
+  unsigned held_frames = 0;         // received ones that may wait in the program at a time
   std::uint16_t private_bytes = 0;  // in each received buffer
   bool all_groups = false;          // receives every multicast frame: the device filters none
   bool receive_stamps = false;      // the device's own times of arrival, if it has a clock
@@ -63,7 +64,8 @@ class Port {
   unsigned transmit_burst(std::uint16_t queue, rte_mbuf** buffers, unsigned count) const;
   // For the receiving thread.
   unsigned receive_burst(std::span<rte_mbuf*, kBurst> frames);
-  // Any thread. Returns a buffer of the port's own pool; nullptr if none is left.
+  // Any thread. Returns a buffer of the port's own pool; nullptr if none is left, which cannot be
+  // while the program holds no more received frames than it needed, and sends what it takes.
   rte_mbuf* allocate_buffer() const { return rte_pktmbuf_alloc(pool_); }
   // Makes a pool of `count` buffers, each with room for `frame_bytes`. ConfigError: no memory.
   rte_mempool* make_pool(const std::string& name, unsigned count, std::size_t frame_bytes) const;

@@ -100,7 +100,10 @@ int run_receiver(const ReceiverOptions& options) {
   needs.many_frames = true;
   needs.all_groups = true;
   needs.receive_stamps = true;
-  if (!options.pcap.empty()) capture = std::make_unique<Capture>(options.pcap);
+  if (!options.pcap.empty()) {
+    capture = std::make_unique<Capture>(options.pcap);
+    needs.held_frames = Capture::kWaiting;
+  }
   for (const std::uint16_t id : eal.devices()) {
     dpdk::Port& port = *devices.emplace_back(std::make_unique<dpdk::Port>(id, needs));
     if (!port.interface().empty()) {

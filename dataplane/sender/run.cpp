@@ -279,7 +279,9 @@ int run_sender(const SenderOptions& options) {
   options.check_ports(devices.size());
   const std::vector<unsigned> lcores = dpdk::Eal::worker_lcores();
   // If a thread receives beside the workers, frames wait in rings between them.
-  needs.many_frames = options.poll || lcores.front() != rte_get_main_lcore();
+  const bool own_receiver = lcores.front() != rte_get_main_lcore();
+  needs.many_frames = options.poll || own_receiver;
+  if (own_receiver) needs.held_frames = kFeedbackWaiting;
   std::vector<std::unique_ptr<Port>> ports;
   std::vector<SenderPort> sender_ports;
   std::vector<UniqueFd> held;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <map>
 #include <mutex>
 #include <set>
@@ -206,6 +207,7 @@ Sender::Sender(const SenderSettings& options, const std::vector<SenderPort>& por
     settings.sessions.offload = side.port.checksum_offload();
     settings.sessions.largest_frame = options.largest_frame;
     settings.sessions.prefilled = true;
+    settings.feedback_waiting = std::bit_floor(kFeedbackWaiting / sharing);
     settings.sessions.payload = state.payloads[i].get();
     settings.lcore = state.lcores[i];
     settings.queue = static_cast<std::uint16_t>(i / state.sides.size());

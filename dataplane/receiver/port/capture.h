@@ -19,6 +19,8 @@ namespace tiercast::receiver {
 
 class Capture {
  public:
+  static constexpr std::size_t kWaiting = 1024;  // frames that wait for the thread, at most
+
   // ConfigError: the file cannot be created.
   explicit Capture(const std::string& path);
   ~Capture() { finish(); }
@@ -47,7 +49,7 @@ class Capture {
 
   dpdk::PcapFile file_;
   std::mutex filling_;  // several threads may hand over
-  dpdk::Ring<Frame> ring_{1024};
+  dpdk::Ring<Frame> ring_{kWaiting};
   const std::int64_t to_realtime_ns_;
   std::atomic<bool> ending_{false};
   bool failed_ = false;  // the thread's, until it has ended

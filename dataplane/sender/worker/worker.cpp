@@ -42,6 +42,7 @@ Worker::Worker(const Settings& settings, Port& port)
       settings_(settings),
       port_(port),
       table_(settings.sessions, *this),
+      feedback_(settings.feedback_waiting),
       wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (wakeup_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
   const std::size_t frame = settings.sessions.largest_frame;

@@ -32,6 +32,10 @@ struct Command {
   int top_rank = -1;  // kMembership
 };
 
+// Frames that wait for a port's workers, in buffers of the port's pool. The workers share this
+// number evenly.
+inline constexpr std::size_t kFeedbackWaiting = 4096;
+
 inline constexpr std::uint32_t kAnswer = 0xffffffff;
 
 // Describes validated feedback. It is in the private area of the buffer with the feedback.
@@ -93,6 +97,7 @@ class Worker final : private Outlet {
     // For a worker that also receives: delivers at most `limit` of the received frames and returns
     // how many.
     std::function<unsigned(Time, unsigned limit)> receive;
+    std::size_t feedback_waiting = kFeedbackWaiting;  // room for so much that is delivered to it
     int receive_descriptor = -1;  // readable while frames wait, for a worker that sleeps
   };
 
@@ -171,7 +176,7 @@ class Worker final : private Outlet {
   std::uint64_t offload_flags_ = 0;  // of every packet, as its two length fields
   std::uint64_t offload_lengths_ = 0;
   Ring<Command> commands_{1 << 16};
-  Ring<rte_mbuf*> feedback_{1 << 13};
+  Ring<rte_mbuf*> feedback_;
   // Feedback taken from the ring. It has been dealt with up to feedback_next_.
   std::array<rte_mbuf*, kFeedbackBatch> feedback_batch_{};
   unsigned feedback_count_ = 0;
