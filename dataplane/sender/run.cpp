@@ -186,6 +186,7 @@ class Sending final : public agent::Activity {
     } else if (second) {
       const Statistics statistics = sender_.statistics(view_.has_value());
       worker_records_.write(statistics);
+      worker_records_.write_ended(statistics.taken, sender_.take_ended_layers());
       if (view_) view_->show(statistics, stdout);
     }
   }
@@ -203,22 +204,17 @@ class Sending final : public agent::Activity {
 
   void report_totals() {
     control_server_.reset();
-    const Statistics running = sender_.statistics(true);
     sender_.stop();
     sender_.tend(&telemetry_);
-    const std::vector<LayerStatistics> ended = sender_.take_ended_layers();
     Statistics last = sender_.statistics(false);
+    last.layers = sender_.take_ended_layers();
     if (options_.agent.lab.empty() && options_.agent.trace != "-") {
       fmt::print("{}", summary(last, agent::monotonic_now() - began_));
     }
     if (options_.many()) {
-      worker_records_.write_totals(last, ended);
+      worker_records_.write_totals(last);
+      worker_records_.write_ended(last.taken, last.layers);
       return;
-    }
-    // Give them the rates that the layers had, because a stopped session has none.
-    last.layers = ended;
-    for (std::size_t i = 0; i < std::min(ended.size(), running.layers.size()); ++i) {
-      last.layers[i].rate = running.layers[i].rate;
     }
     session_records_.write(last, true);
     session_records_.write_totals(last);

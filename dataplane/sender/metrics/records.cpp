@@ -127,11 +127,8 @@ void WorkerRecords::write(const Statistics& statistics, const char* pacer_kind) 
   warn(statistics);
 }
 
-void WorkerRecords::write_totals(const Statistics& statistics,
-                                 const std::vector<LayerStatistics>& layers) {
-  write(statistics, "pacer.final");
-  const Time now = statistics.taken;
-  for (const LayerStatistics& layer : layers) {
+void WorkerRecords::write_ended(Time now, const std::vector<LayerStatistics>& ended) {
+  for (const LayerStatistics& layer : ended) {
     telemetry_.record(now, "layer",
                       {{"session", real(layer.session)},
                        {"rank", real(layer.rank)},

@@ -1,6 +1,6 @@
 // The records of a running sender (docs/agents.md). With a single session, as in a lab: its records
-// five times a second. With many sessions: the workers' records every second, and those of the
-// layers at the end.
+// five times a second. With many sessions: the workers' records every second, and those of a
+// session's layers once it has ended.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,9 @@ class WorkerRecords {
       : name_(name), telemetry_(telemetry) {}
 
   void write(const Statistics& statistics) { write(statistics, "pacer"); }
-  void write_totals(const Statistics& statistics, const std::vector<LayerStatistics>& layers);
+  void write_totals(const Statistics& statistics) { write(statistics, "pacer.final"); }
+  // The final figures of sessions' layers.
+  void write_ended(Time now, const std::vector<LayerStatistics>& ended);
 
  private:
   void write(const Statistics& statistics, const char* pacer_kind);

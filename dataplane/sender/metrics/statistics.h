@@ -22,7 +22,7 @@ namespace tiercast::sender {
 struct LayerStatistics {
   std::uint16_t session = 0;
   Rank rank = 0;
-  Rate rate;                      // as last set by the core
+  Rate rate;                      // as last set by the core, before the session ended
   std::uint32_t packet_size = 0;  // IP bytes
   std::uint64_t generated = 0;    // packets; sent + dropped
   std::uint64_t sent = 0;

@@ -34,7 +34,10 @@ Session::Session(const SessionRequest& request, std::uint32_t slot, Time start_a
 void Session::Places::set_rate(Time now, Rank layer, Rate rate) {
   SessionTable& table = *session_->table_;
   const SessionTable::Layer id = session_->slot_ * kMaxLayers + layer;
-  table.layers_[id].rate.store(rate.bytes_per_second(), std::memory_order_relaxed);
+  // A layer that ends keeps its rate, for its final figures.
+  if (!session_->ending_) {
+    table.layers_[id].rate.store(rate.bytes_per_second(), std::memory_order_relaxed);
+  }
   table.pacer_.set_rate(now, id, rate, session_->config_.packet_size);
   table.running_layers_.store(table.pacer_.running(), std::memory_order_relaxed);
 }
@@ -120,6 +123,7 @@ void SessionTable::set_membership(Time now, Session& session, int top_rank) {
 
 void SessionTable::stop(Time now, Session& session) {
   now_ = std::max(now_, now);
+  session.ending_ = true;
   session.driver_->stop(now_);
   const auto layers = static_cast<Rank>(session.config_.layers);
   for (Rank rank = 0; rank < layers; ++rank) {

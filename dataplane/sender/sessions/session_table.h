@@ -101,7 +101,8 @@ class Session final {
   std::uint8_t scheme_id_ = 0;
   std::uint64_t invalid_seen_ = 0;
   FeedbackRefusals refusals_seen_;
-  bool heard_ = false;  // the core has had feedback
+  bool heard_ = false;   // the core has had feedback
+  bool ending_ = false;  // stop() has been called
   struct Seals;
   std::unique_ptr<Seals> seals_;  // null: messages carry none
   std::atomic<bool> started_{false};

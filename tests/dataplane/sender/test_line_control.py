@@ -94,6 +94,36 @@ def test_others_depart_without_a_gap_while_sessions_come_and_go(tmp_path: Path) 
     assert max(of(52, rank)[-1] for rank in range(8)) < of(20, 0)[before_52_ended + 3]
 
 
+def test_the_last_figures_of_layers_come_once_their_session_has_ended(tmp_path: Path) -> None:
+    """With the rates that they had, whether the session or the sender was stopped."""
+    line = Line(tmp_path, [constant(1, "400kbit/s", count=3, layers=2)])
+
+    def ended() -> list[tuple[float, float, float]]:
+        rows = line.records("layer")
+        return sorted((row["session"], row["rank"], row["rate_Bps"]) for row in rows)
+
+    of_2 = [(2.0, rank, 50_000.0) for rank in (0.0, 1.0)]
+    of_3 = [(3.0, 0.0, 25_000.0), (3.0, 1.0, 25_000.0)]
+    with line.sender(NULL) as control:
+        wait_until(lambda: len(control.list_sessions().sessions[1].layers) == 2, "it runs")
+        control.stop(2)
+        wait_until(lambda: ended() == of_2, "figures of 2")
+        control.change(3, parameters={"rlm.base_rate": "200kbit/s", "rlm.step_rate": "200kbit/s"})
+        wait_until(lambda: len(ended()) == 4, "figures of 3 as it was")
+        wait_until(
+            lambda: {
+                layer.rate_Bps
+                for one in control.list_sessions().sessions
+                if one.session.session == 3
+                for layer in one.layers
+            } == {25_000},
+            "3's new rates",
+        )  # fmt: skip
+    of_1 = [(1.0, rank, 50_000.0) for rank in (0.0, 1.0)]
+    assert ended() == sorted([*of_1, *of_2, *of_3, *((3.0, rank, 50_000.0) for rank in (0.0, 1.0))])
+    line.check_counts()
+
+
 def test_requests_that_cannot_be_met_are_refused_and_change_nothing(tmp_path: Path) -> None:
     line = Line(tmp_path, [constant(1, "1Mbit/s", count=2, layers=2)])
     with line.sender(NULL) as control:

@@ -327,6 +327,25 @@ TEST(SenderSessions, ATransferIsFinishedOnceItsReceiversHaveGone) {
   }
 }
 
+// Some cores stop their layers themselves.
+TEST(SenderSessions, LayersThatEndKeepTheirRates) {
+  for (const char* const scheme : {"rlm", "tfmcc"}) {
+    Table sessions;
+    SessionRequest request = rlm(7, 100, 1000, 1);
+    if (request.scheme != scheme) {
+      request.scheme = scheme;
+      request.config.parameters = Parameters(find_scheme(scheme).parameters);
+    }
+    Session& session = sessions.start(request);
+    sessions.run_until(Time::nanoseconds(10'000'000), [](std::span<std::byte>) {});
+    const Rate rate = sessions.layers().front().rate;
+    EXPECT_GT(rate.bytes_per_second(), 0) << scheme;
+    sessions.table->stop(sessions.now, session);
+    EXPECT_EQ(sessions.layers().front().rate, rate) << scheme;
+    EXPECT_FALSE(sessions.table->pop(sessions.now + Duration::seconds(10))) << scheme;
+  }
+}
+
 // With keys, feedback counts once, and only with the seal of the receiver that it names. What goes
 // to the group is sealed as well.
 TEST(SenderSessions, SealsAreCheckedBeforeACoreHearsAMessage) {
