@@ -66,7 +66,8 @@ constexpr OfWorker<Histogram> kHistograms[] = {
      "Time from when a data packet is due to its hand-over. The sum is up to 3.2 % high.",
      &WorkerStatistics::late},
     {MetricType::Histogram, "gap_error_seconds",
-     "Difference between the gap of two data packets and that of their due times. "
+     "Difference between the gap of a layer's successive data packets and the interval of its "
+     "rate. "
      "The sum is up to 3.2 % high.",
      &WorkerStatistics::gap_error},
 };

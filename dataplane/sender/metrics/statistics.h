@@ -51,7 +51,7 @@ struct WorkerStatistics {
   std::uint64_t payload_underruns = 0;  // packets for which standard input had no bytes
   std::uint64_t trace_lost = 0;         // records for which there was no room
   Histogram late;                       // departure minus due time
-  Histogram gap_error;                  // |gap to the previous departure - gap of the due times|
+  Histogram gap_error;  // |gap to the layer's previous packet - the interval of its rate|
 };
 
 // The figures of a port's receiving side. Each received frame has one fate: malformed, foreign,

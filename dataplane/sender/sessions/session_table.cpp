@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
+#include "protocols/pacer/limits.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::sender {
@@ -34,9 +36,14 @@ Session::Session(const SessionRequest& request, std::uint32_t slot, Time start_a
 void Session::Places::set_rate(Time now, Rank layer, Rate rate) {
   SessionTable& table = *session_->table_;
   const SessionTable::Layer id = session_->slot_ * kMaxLayers + layer;
+  SessionTable::LayerState& state = table.layers_[id];
   // A layer that ends keeps its rate, for its final figures.
-  if (!session_->ending_) {
-    table.layers_[id].rate.store(rate.bytes_per_second(), std::memory_order_relaxed);
+  if (const double wanted = rate.bytes_per_second();
+      !session_->ending_ && wanted != state.rate.load(std::memory_order_relaxed)) {
+    state.rate.store(wanted, std::memory_order_relaxed);
+    const double interval_ns = std::min(state.ip_bytes * 1e9 / wanted, kMaxIntervalNs);
+    state.interval_ns = wanted > 0 ? static_cast<float>(std::round(interval_ns)) : 0;
+    state.handed_over_ns = SessionTable::kNone;
   }
   table.pacer_.set_rate(now, id, rate, session_->config_.packet_size);
   table.running_layers_.store(table.pacer_.running(), std::memory_order_relaxed);
@@ -97,7 +104,7 @@ void SessionTable::start(Time now, Session& session) {
     layer.rank = rank;
     layer.whole_message = session.reliable();
     layer.session = &session;
-    layer.ip_bytes = config.packet_size;
+    layer.ip_bytes = static_cast<std::uint16_t>(config.packet_size);
   }
   if (session.reliable()) prefilled_ = false;
   slots_[slot] = {&session, &session.driver_->core()};

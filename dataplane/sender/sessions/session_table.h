@@ -5,6 +5,7 @@
 // thread calls everything except read_layers() and the counters.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agent/file.h"
@@ -192,6 +194,16 @@ class SessionTable {
     sent_.add(departures.size());
     sent_bytes_.add(bytes);
   }
+  // Of a packet that is handed over to the device at `now`, whatever becomes of it: the interval
+  // since the layer's packet before, minus the interval that the layer's rate requires. Nothing if
+  // there was none at this rate, or a window instead of a rate.
+  std::optional<Duration> gap_error(Layer id, Time now) {
+    LayerState& layer = layers_[id];
+    const std::int64_t before_ns = std::exchange(layer.handed_over_ns, now.ns());
+    if (before_ns == kNone || layer.interval_ns == 0) return std::nullopt;
+    return Duration::nanoseconds(now.ns() - before_ns -
+                                 static_cast<std::int64_t>(layer.interval_ns));
+  }
   // `built`: false if there was no buffer at all.
   void dropped(Layer layer, bool built);
 
@@ -216,6 +228,8 @@ class SessionTable {
  private:
   friend class Session;
 
+  static constexpr std::int64_t kNone = INT64_MIN;
+
   struct alignas(64) LayerState {
     FrameTemplate headers;        // 60 bytes
     std::uint16_t tail_from = 0;  // bytes of the message that `tail_sum` does not cover
@@ -223,13 +237,16 @@ class SessionTable {
     bool whole_message = false;  // the core writes the payload, too
     // The second cache line.
     Session* session = nullptr;
-    std::uint32_t ip_bytes = 0;
+    std::uint16_t ip_bytes = 0;
+    bool waiting = false;        // whether it is in released_
     std::uint32_t tail_sum = 0;  // of the pattern from tail_from on
     std::uint32_t released = 0;  // packets that may leave now
-    bool waiting = false;        // whether it is in released_
+    float interval_ns = 0;       // whole, as the rate requires, to one part in 16 million; 0: none
     Counter generated, sent, dropped;
-    std::atomic<double> rate{0};  // bytes/s
+    std::atomic<double> rate{0};          // bytes/s
+    std::int64_t handed_over_ns = kNone;  // the packet before; kNone: no packet at this rate
   };
+  static_assert(sizeof(LayerState) == 128, "two cache lines");
 
   struct Timer : WheelNode {};
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <system_error>
 
@@ -264,10 +265,10 @@ void Worker::hand_over(Time now) {
     for (unsigned i = first; i < first + count; ++i) {
       const std::int64_t late_ns = (now - built_[i].due).ns();
       late_.add(late_ns);
-      const std::int64_t difference = late_ns - last_late_ns_;
-      gap_error_.add(difference < 0 ? -difference : difference);
+      if (const auto error = table_.gap_error(built_[i].layer, now)) {
+        gap_error_.add(std::abs(error->ns()));
+      }
       if (late_ns > kBehind.ns()) behind_.add();
-      last_late_ns_ = late_ns;
     }
     first_built_ += count;
   }

@@ -195,7 +195,6 @@ class Worker final : private Outlet {
   unsigned first_built_ = 0, end_built_ = 0;
   Duration early_;  // how long before its due time a packet is handed to a device that waits itself
   Time next_sync_;
-  std::int64_t last_late_ns_ = 0;
   Counter control_sent_, control_dropped_, behind_, trace_lost_;
   SharedHistogram late_, gap_error_;
 };

@@ -327,6 +327,39 @@ TEST(SenderSessions, ATransferIsFinishedOnceItsReceiversHaveGone) {
   }
 }
 
+// A stall of 100 us in which all layers of a session are due.
+TEST(SenderSessions, EachLayerHasItsOwnGaps) {
+  Table sessions;
+  sessions.start(rlm(7, 10'000, 1000, 8));
+  SessionTable& table = *sessions.table;
+  const auto at = [](std::int64_t us) { return Time::nanoseconds(us * 1000); };
+  for (SessionTable::Layer layer = 0; layer < 8; ++layer) {
+    EXPECT_FALSE(table.gap_error(layer, at(0)));
+    EXPECT_EQ(table.gap_error(layer, at(100)), Duration::zero());
+  }
+  for (SessionTable::Layer layer = 0; layer < 8; ++layer) {
+    EXPECT_EQ(table.gap_error(layer, at(300)), Duration::microseconds(100)) << layer;
+    EXPECT_EQ(table.gap_error(layer, at(350)), Duration::microseconds(-50)) << layer;
+  }
+  // A layer that nobody had, and one whose rate goes on, at a membership that changes.
+  table.set_membership(at(350), *sessions.sessions.front(), 3);
+  table.set_membership(at(350), *sessions.sessions.front(), 7);
+  EXPECT_FALSE(table.gap_error(7, at(450)));
+  EXPECT_EQ(table.gap_error(7, at(550)), Duration::zero());
+  EXPECT_EQ(table.gap_error(0, at(450)), Duration::zero());
+}
+
+TEST(SenderSessions, AWindowHasNoGapsToKeep) {
+  Table sessions;
+  SessionRequest request = rlm(7, 10'000, 1000, 1);
+  request.scheme = "rla";
+  request.config.parameters = Parameters(find_scheme("rla").parameters);
+  sessions.start(request);
+  for (int us = 0; us < 3; ++us) {
+    EXPECT_FALSE(sessions.table->gap_error(0, Time::nanoseconds(us * 1000)));
+  }
+}
+
 // Some cores stop their layers themselves.
 TEST(SenderSessions, LayersThatEndKeepTheirRates) {
   for (const char* const scheme : {"rlm", "tfmcc"}) {
