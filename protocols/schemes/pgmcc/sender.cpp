@@ -23,7 +23,8 @@ Sender::Sender(const SessionConfig& config)
     : config_(config),
       settings_(Settings::from(config)),
       window_(settings_, static_cast<std::uint32_t>(Rng(config.seed).next())),
-      departures_(2 * std::size_t{window_.capacity()}) {}
+      departures_(2 * std::size_t{window_.capacity()}),
+      named_(2 * std::size_t{window_.capacity()}) {}
 
 void Sender::start(Time now, Sink&) { now_ = trace_at_ = now; }
 void Sender::stop(Time now, Sink& sink) { membership(now, -1, sink); }
@@ -33,10 +34,7 @@ void Sender::membership(Time now, int top_rank, Sink& sink) {
   const bool subscribed = top_rank >= 0;
   if (subscribed == subscribed_) return;
   subscribed_ = subscribed;
-  if (!subscribed_) {
-    if (has_acker_) dismiss(Reason::kLeft, sink);
-    had_acker_ = false;
-  }
+  if (!subscribed_ && has_acker_) dismiss(Reason::kLeft, sink);
   window_.restart();
   credits_ = 0;
   timeouts_ = 0;
@@ -73,6 +71,7 @@ std::size_t Sender::write_data(Time now, Rank layer, std::span<std::byte> messag
   data.seq = window_.send();
   data.tx_time_us = wire::clock_us(now_);
   departures_.note(data.tx_time_us, data.seq);
+  named_[data.seq % named_.size()] = has_acker_ ? std::optional(acker_) : std::nullopt;
   return wire::write(data, message);
 }
 
@@ -110,6 +109,14 @@ Duration Sender::rtt_of(const wire::PgmccFeedback& feedback) const {
   return std::clamp(Duration::microseconds(echo - feedback.hold_us), kMinRtt, kMaxRtt);
 }
 
+bool Sender::asked_for(const wire::PgmccFeedback& feedback) const {
+  const auto left = departures_.by(feedback.echo_time_us);
+  for (std::uint32_t i = 0; left && i < left->at_once; ++i) {
+    if (named_[(left->highest - i) % named_.size()] == feedback.source) return true;
+  }
+  return false;
+}
+
 void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   advance(now);
   wire::PgmccFeedback feedback;
@@ -145,8 +152,8 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
 
 void Sender::acknowledged(const wire::PgmccFeedback& feedback, Sink& sink) {
   const bool current = has_acker_ && feedback.source == acker_;
-  // A packet that named the last acker is acknowledged by that acker, even after the switch.
-  if (!current && !(had_acker_ && feedback.source == previous_)) {
+  // A packet that named a former acker is acknowledged by that one, even after the switch.
+  if (!current && !asked_for(feedback)) {
     ++invalid_;
     return;
   }
@@ -201,8 +208,6 @@ void Sender::reported(const wire::PgmccFeedback& feedback, Sink& sink) {
 
 void Sender::choose(const wire::PgmccFeedback& feedback, Duration rtt, Reason reason, Sink& sink) {
   const double before = has_acker_ ? slowness(rtt_.srtt().seconds(), loss_) : 0;
-  had_acker_ = has_acker_;
-  previous_ = acker_;
   has_acker_ = true;
   acker_ = feedback.source;
   loss_ = feedback.loss * 0x1p-32;
@@ -222,7 +227,6 @@ void Sender::choose(const wire::PgmccFeedback& feedback, Duration rtt, Reason re
 void Sender::dismiss(Reason reason, Sink& sink) {
   trace_acker(reason, 0, slowness(rtt_.srtt().seconds(), loss_), sink);
   has_acker_ = false;
-  had_acker_ = false;
   timeouts_ = 0;
 }
 

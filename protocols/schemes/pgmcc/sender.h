@@ -1,9 +1,11 @@
-// PGMCC's sender: elects the acker and runs the window on its acknowledgements (PROTOCOLS 9). O(1)
-// state, because it tracks only one receiver.
+// PGMCC's sender: elects the acker and runs the window on its acknowledgements (PROTOCOLS 9). Its
+// state does not grow with the receivers, because it tracks only one.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "protocols/common/departures.h"
 #include "protocols/common/rtt_estimator.h"
@@ -53,6 +55,8 @@ class Sender final : public SenderCore {
   bool recent(const wire::PgmccFeedback& feedback) const;
   bool timely(const wire::PgmccFeedback& feedback) const;
   Duration rtt_of(const wire::PgmccFeedback& feedback) const;
+  // Whether the packet that it echoes named its source as the acker.
+  bool asked_for(const wire::PgmccFeedback& feedback) const;
   void acknowledged(const wire::PgmccFeedback& feedback, Sink& sink);
   void reported(const wire::PgmccFeedback& feedback, Sink& sink);
   void choose(const wire::PgmccFeedback& feedback, Duration rtt, Reason reason, Sink& sink);
@@ -73,9 +77,10 @@ class Sender final : public SenderCore {
   bool has_acker_ = false;
   std::uint32_t acker_ = 0;
   Departures departures_;
-  Proof proof_;             // of the acker, and of the one before
-  bool had_acker_ = false;  // `previous_` is set, and its acknowledgements may still arrive
-  std::uint32_t previous_ = 0;
+  // Whom each packet named, for as long as `departures_` knows when it left: several elections may
+  // fall into one round trip, and all former ackers' acknowledgements are then under way.
+  std::vector<std::optional<std::uint32_t>> named_;
+  Proof proof_;            // of all ackers
   RttEstimator rtt_;       // of the acker
   double loss_ = 0;        // p of the acker
   unsigned timeouts_ = 0;  // in a row

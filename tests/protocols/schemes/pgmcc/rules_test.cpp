@@ -230,9 +230,21 @@ struct Election : ::testing::Test {
     f.echo_time_us = static_cast<std::uint32_t>((now - Duration::seconds(rtt)).ns() / 1000);
     f.loss = static_cast<std::uint32_t>(loss * 0x1p32);
     f.missing = kind == wire::PgmccFeedback::Kind::kNak ? last.seq : 0;
+    hand_in(f);
+  }
+  void acknowledge(std::uint32_t source, const wire::PgmccData& packet) {
+    wire::PgmccFeedback f;
+    f.session = 3;
+    f.source = source;
+    f.rx_max = packet.seq;
+    f.bitmap = 1;
+    f.echo_time_us = packet.tx_time_us;
+    hand_in(f);
+  }
+  void hand_in(const wire::PgmccFeedback& feedback) {
     std::array<std::byte, wire::PgmccFeedback::kBytes> message{};
-    wire::write(f, message);
-    sender.receive(now, {message, 68, false, source}, spy);
+    wire::write(feedback, message);
+    sender.receive(now, {message, 68, false, feedback.source}, spy);
     leave();
   }
   using Kind = wire::PgmccFeedback::Kind;
@@ -294,6 +306,29 @@ TEST_F(Election, OthersAcknowledgementsAreRefused) {
   const std::uint64_t invalid = sender.invalid();
   report(6, 0.1, 0, Kind::kAck);
   EXPECT_EQ(sender.invalid(), invalid + 1);
+}
+
+// Several may become the acker within a round trip; then the packets that named each of them are
+// still under way.
+TEST_F(Election, FormerAckersAcknowledgeThePacketsThatNamedThem) {
+  report(4, 0.1, 0, Kind::kDummyNak);
+  const wire::PgmccData named_4 = last;
+  for (const std::uint32_t next : {5u, 6u, 7u}) report(next, 0.1, 0.01 * next * next, Kind::kNak);
+  ASSERT_EQ(sender.acker(), 7u);
+  ASSERT_EQ(sender.window().w(), 1);
+  acknowledge(5, named_4);  // it was the acker, but not when this packet left
+  acknowledge(8, named_4);  // it never was
+  EXPECT_EQ(sender.invalid(), 2u);
+  EXPECT_EQ(sender.window().w(), 1);
+  acknowledge(4, named_4);
+  EXPECT_EQ(sender.window().w(), 2);
+  const wire::PgmccData named_7 = last;
+  ASSERT_EQ(named_7.acker, 7u);
+  report(7, 0.1, 0, Kind::kLeaving);
+  ASSERT_FALSE(sender.has_acker());
+  acknowledge(7, named_7);  // it was under way
+  EXPECT_EQ(sender.invalid(), 2u);
+  EXPECT_EQ(sender.implausible(), 0u);
 }
 
 // Whoever acknowledges what it cannot have is believed for the packet that it echoes alone.
