@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from tiercast_controller.base.installation import ROOT
@@ -20,8 +21,8 @@ from tiercast_lab.base.errors import InputError, Interrupted
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.study import workers
-from tiercast_lab.study.runs import Store, Task, key_of, run_all
-from tiercast_lab.study.workers import Job, LocalWorkers, make, programs
+from tiercast_lab.study.runs import Outcome, Store, Task, key_of, run_all
+from tiercast_lab.study.workers import Job, JobResult, LocalWorkers, make, programs
 
 from .conftest import SCHEMES, Load
 
@@ -107,6 +108,39 @@ def test_measuring_many_stored_runs_can_be_interrupted(load: Load, tmp_path: Pat
     interrupt.signal = signal.SIGINT
     with pytest.raises(Interrupted):
         run_all([task], SCHEMES, store, lambda: None, interrupt, lambda _: None)
+
+
+def test_an_invalid_run_in_virtual_time_fails_and_is_not_made_again(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it has just been made or was stored before."""
+    monkeypatch.setattr(Store, "measures", lambda *_: {"efficiency": 1.0})
+    runs = [SimpleNamespace(name="run", seed=seed, settings=(), places={}) for seed in (1, 2)]
+    tasks = [Task(Path(load().file), run) for run in runs]
+    why = "refused: 0.02 of all messages > 0.01"
+
+    class Machine(LocalWorkers):
+        made: ClassVar[list[int]] = []
+
+        def submit(self, job: Job) -> None:
+            self.job = job
+
+        def ended(self, timeout_s: float) -> list[tuple[Job, JobResult | None]]:
+            self.made.append(self.job.seed)
+            told = {1: {"verdict": "met"}, 2: {"verdict": "invalid", "reasons": [why]}}
+            files = {"summary.json": json.dumps(told[self.job.seed]).encode()}
+            return [(self.job, JobResult(files))]
+
+    def outcomes() -> list[Outcome]:
+        store = Store(tmp_path / "runs")
+        return run_all(tasks, SCHEMES, store, lambda: Machine(1), Interrupt(), lambda _: None)
+
+    for found in outcomes(), outcomes():
+        assert [one.failure for one in found] == ["", f"invalid: {why}"]
+        assert [one.invalid for one in found] == [False, True]
+        assert [one.measures for one in found] == [{"efficiency": 1.0}, {}]
+        assert (found[1].directory / "summary.json").exists()
+    assert sorted(Machine.made) == [1, 2]
 
 
 def test_a_worker_that_dies_in_the_middle_of_its_answer_is_a_dead_worker(load: Load) -> None:

@@ -3,7 +3,7 @@
 0    every expected figure was met, or none was expected
 1    the run is valid, but an expected figure was not met
 2    bad input, or this machine lacks something that the run needs
-3    the run is invalid: the machine could not keep up
+3    the run is invalid: the machine could not keep up, or its rows do not add up
 4    a process of the run ended too early
 70   a bug in tiercast itself, with a stack trace (sysexits.h: EX_SOFTWARE)
 130  interrupted (Ctrl-C, SIGTERM)

@@ -60,8 +60,8 @@ def figure(
 
     Means over seeds are judged against the paper's numbers and drawn in
     results/figures/report.html (figures-mininet/ in real time). Stored runs are not repeated. Exit
-    status: 0 met, 1 not met (uncertain or not), 2 bad input, 3 a run in real time is invalid, 4 a
-    run failed, 5 met, uncertain: a bound is within the 95 % confidence interval, 130 interrupted.
+    status: 0 met, 1 not met (uncertain or not), 2 bad input, 3 a run is invalid, 4 a run
+    failed, 5 met, uncertain: a bound is within the 95 % confidence interval, 130 interrupted.
     """
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.study.figure_spec import find_figure
@@ -169,7 +169,8 @@ def calibrated(
     """Run figures with the numbers that were chosen here, and with the papers' values.
 
     The numbers are in experiments/calibrated/numbers.yaml. Each figure's table has both results.
-    Exit status: 0 all runs are complete, 2 bad input, 4 a run failed, 130 interrupted.
+    Exit status: 0 all runs are complete, 2 bad input, 3 a run is invalid, 4 a run failed, 130
+    interrupted.
     """
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.results import storage
@@ -204,8 +205,8 @@ def calibrated(
         print_json([summary for _, summaries in made for summary in summaries])
     if record:
         changes_page.record(made, calibrated_numbers())
-    failed = any(summary["failures"] for _, summaries in made for summary in summaries)
-    raise typer.Exit(EXIT_FAILED if failed else 0)
+    verdicts = {summary["verdict"] for _, summaries in made for summary in summaries}
+    raise typer.Exit(next((EXIT_OF[one] for one in ("failed", "invalid") if one in verdicts), 0))
 
 
 def sweep(
@@ -243,8 +244,8 @@ def sweep(
     Writes results/sweeps/<name>/report.html (sweeps-mininet/ in real time), with the mean and 95 %
     confidence interval of each measure in each cell. Stored runs are not repeated; a run whose
     worker dies is, and one in real time that could not keep up beside others is made again alone.
-    Exit status: 0 all runs are complete, 2 bad input, 3 a run in real time is invalid, 4 a run
-    failed, 130 interrupted.
+    Exit status: 0 all runs are complete, 2 bad input, 3 a run is invalid, 4 a run failed, 130
+    interrupted.
     """
     from tiercast_lab.experiment.schemes import known_schemes
     from tiercast_lab.results import storage

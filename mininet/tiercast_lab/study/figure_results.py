@@ -105,7 +105,7 @@ class FigureResults:
         if was.recorded:
             return FirstResult(was, [_recorded(one) for one in was.recorded], [])
         results = FigureResults(self.figure, self.made, first=True)
-        return FirstResult(was, results.judge(quick), results.failures)
+        return FirstResult(was, results.judge(quick), results.failures, results.invalid)
 
     def _measured(self) -> list[Judged]:
         """The measures that the figure plots or, if it plots none, all those of a run as a
@@ -203,7 +203,7 @@ def _judged(
 
 def verdict_of(judged: list[Judged], failures: list[str], invalid: bool = False) -> str:
     """The worst verdict on any required number; `reported` if nothing is required. `invalid`: the
-    failures include runs with which the machine could not keep up."""
+    failures include invalid runs."""
     if failures:
         return "invalid" if invalid else "failed"
     required = {one.verdict for one in judged if one.gate}
@@ -217,10 +217,11 @@ class FirstResult:
     was: FirstSetUp
     judged: list[Judged]
     failures: list[str]
+    invalid: bool = False  # as in verdict_of
 
     @property
     def verdict(self) -> str:
-        return verdict_of(self.judged, self.failures)
+        return verdict_of(self.judged, self.failures, self.invalid)
 
 
 def _recorded(one: Recorded) -> Judged:

@@ -4,6 +4,10 @@ results/runs/<key>/ holds a run in the same form as `tiercast run` stores it. Th
 everything that the run depends on: the experiment, the seed, the P4 program, the controller, the
 simulator and the lab's code for a run. So a stored run stays done, even after an interrupt and
 whichever command made it. If any of these changes, the run is made again.
+
+An invalid run has no measures, since it is neither met nor not met. In virtual time it is stored
+like any other, as it would be the same again; in real time it is kept in <key>-invalid to look at,
+and the next call makes it again.
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ from tiercast_lab.study.workers import (
 POLL_S = 0.2
 # These keys name, measure, draw and judge a run but do not change it, so figures may share it.
 NOT_OF_THE_RUN = ("name", "measure", "figure", "expect", "title", "paper")
-INVALID = "-invalid"  # at the end of the names of runs that the machine could not keep up with
+INVALID = "-invalid"  # at the end of the names of invalid runs in real time
 MAX_ATTEMPTS = 3  # to make a run whose worker dies
 
 
@@ -99,7 +103,7 @@ class Outcome(Generic[Request]):
     directory: Path
     measures: dict[str, float | None]
     failure: str = ""
-    invalid: bool = False  # the failure is that the machine could not keep up
+    invalid: bool = False  # the failure is the run's verdict
 
 
 def key_of(loaded: LoadedExperiment, seed: int, target: Target = VIRTUAL) -> str:
@@ -128,9 +132,18 @@ class Store:
     def has(self, key: str) -> bool:
         return (self.place(key) / "summary.json").exists()
 
-    def invalid(self, key: str) -> str | None:
-        """The key of the run that was made for `key` and found invalid, if there is one."""
-        return other if self.has(other := f"{key}{INVALID}") else None
+    def outcome(
+        self, task: Task[Request], key: str, over: dict[str, Any]
+    ) -> Outcome[Request] | None:
+        """The outcome of the run that was made for `key`, measured over what `measures` says. None
+        if there is none. Raises InputError if it cannot be read."""
+        stored = next((one for one in (key, f"{key}{INVALID}") if self.has(one)), None)
+        if stored is None:
+            return None
+        place = self.place(stored)
+        if why := invalid_because(_stored(place / "summary.json")):
+            return Outcome(task, place, {}, why, invalid=True)
+        return Outcome(task, place, self.measures(stored, over))
 
     def put_invalid(self, key: str, files: dict[str, bytes]) -> None:
         """Stores an invalid run to look at. It stands for none: the next call makes it again."""
@@ -165,7 +178,7 @@ class Store:
         try:
             with storage.reading(self.place(key)):
                 run = storage.load_run(self.place(key))
-                for stored in (run.summary, _stored_measures(again)):
+                for stored in (run.summary, _stored(again)):
                     if all(stored.get(name) == value for name, value in asked.items()):
                         return {name: one["value"] for name, one in stored["measures"].items()}
                 measures = all_measures(run.rows, context_of(run.summary | over))
@@ -179,12 +192,12 @@ class Store:
         return measures
 
 
-def _stored_measures(path: Path) -> dict[str, Any]:
+def _stored(path: Path) -> dict[str, Any]:
     try:
-        before: dict[str, Any] = json.loads(path.read_text())
+        before = json.loads(path.read_text())
     except (OSError, ValueError):  # not stored, or only in part
         return {}
-    return before
+    return before if isinstance(before, dict) else {}
 
 
 def run_all(
@@ -217,7 +230,7 @@ def run_all(
     tally = Tally(len(set(keys)), found, done=found)
     tally.weight = sum(_weight(loaded) for _, loaded in todo.values())
     progress(tally)
-    failures: dict[str, JobResult] = {}
+    failures: dict[str, str] = {}
     store.make()
     if todo:
         needs = _measured_needs(tasks, keys, store)
@@ -226,11 +239,12 @@ def run_all(
     outcomes = []
     for task, key, over in zip(tasks, keys, overs, strict=True):
         interrupt.check()  # measuring many runs again takes long
-        if (failed := failures.get(key)) is None:
-            outcomes.append(Outcome(task, store.place(key), store.measures(key, over)))
-            continue
-        place = store.place(store.invalid(key) or key)
-        outcomes.append(Outcome(task, place, {}, failed.failure, bool(failed.invalid)))
+        if (why := failures.get(key)) is not None:
+            outcomes.append(Outcome(task, store.place(key), {}, why))
+        else:
+            outcome = store.outcome(task, key, over)
+            assert outcome is not None  # what did not fail is stored
+            outcomes.append(outcome)
     return outcomes
 
 
@@ -240,13 +254,7 @@ def stored_outcome(
     """The outcome of a stored run, valid or not; None if there is none. Makes nothing."""
     loaded = task.load(schemes)
     key = key_of(loaded, task.run.seed, task.target)
-    if store.has(key):
-        return Outcome(task, store.place(key), store.measures(key, loaded.measured_over))
-    if (invalid := store.invalid(key)) is None:
-        return None
-    place = store.place(invalid)
-    why = invalid_because(json.loads((place / "summary.json").read_text()))
-    return Outcome(task, place, {}, why, invalid=True)
+    return store.outcome(task, key, loaded.measured_over)
 
 
 def _measured_needs(
@@ -256,8 +264,7 @@ def _measured_needs(
     needs: dict[Path, float] = {}
     for task, key in zip(tasks, keys, strict=True):
         if task.target.in_real_time and store.has(key):
-            summary = json.loads((store.place(key) / "summary.json").read_text())
-            _note_need(needs, task.file, summary)
+            _note_need(needs, task.file, _stored(store.place(key) / "summary.json"))
     return needs
 
 
@@ -274,8 +281,8 @@ def _make_all(
     interrupt: Interrupt,
     progress: Callable[[Tally], None],
     tally: Tally,
-) -> dict[str, JobResult]:
-    """Makes the runs. Returns the results of those that failed, by key. `needs`: the cores that
+) -> dict[str, str]:
+    """Makes the runs. Returns why those failed that are not stored, by key. `needs`: the cores that
     runs in real time have taken, by the experiment's file; it grows."""
     needed = {
         target: programs(python=workers.elsewhere, target=target)
@@ -286,7 +293,7 @@ def _make_all(
     attempts = dict.fromkeys(todo, 0)
     alone: set[str] = set()  # those that were invalid beside others
     taken: dict[str, float] = {}  # cores, by the keys of what is running
-    failures: dict[str, JobResult] = {}
+    failures: dict[str, str] = {}
 
     def cores_of(key: str) -> float:
         """The whole of the largest machine for a run of which nothing is known."""
@@ -328,15 +335,17 @@ def _make_all(
                 raise InputError(result.foreign)
             if job.target.in_real_time and (summary := result.summary):
                 _note_need(needs, todo[job.key][0].file, summary)
-            if result.invalid and job.cores < workers.largest:
+            # In virtual time it would be invalid again.
+            crowded = job.target.in_real_time and bool(invalid_because(result.summary))
+            if crowded and job.cores < workers.largest:
                 alone.add(job.key)
                 tally.crowded += 1
                 waiting.append(job.key)
                 continue
-            if result.invalid:
+            if crowded:
                 store.put_invalid(job.key, result.files)
-            if result.failure:
-                failures[job.key] = result
+            elif result.failure:
+                failures[job.key] = result.failure
             else:
                 store.put(job.key, result.files)
             tally.done += 1

@@ -66,13 +66,11 @@ class Job:
 @dataclass(frozen=True)
 class JobResult:
     """The `files` of the run's folder, or why there are none. `foreign`: the node lacks something
-    or its programs differ from the driver's. `invalid`: there are files, but the machine could not
-    keep up; `failure` says why."""
+    or its programs differ from the driver's."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     failure: str = ""
     foreign: str = ""
-    invalid: bool = False
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -82,8 +80,9 @@ class JobResult:
 
 
 def invalid_because(summary: dict[str, Any]) -> str:
-    """Why a run is invalid, from its summary; empty if it is not."""
-    return f"invalid: {'; '.join(summary['reasons'])}" if summary["verdict"] == "invalid" else ""
+    """Why a run is invalid, from its summary; empty if it is not, or the summary is."""
+    is_invalid = summary.get("verdict") == "invalid"
+    return f"invalid: {'; '.join(summary['reasons'])}" if is_invalid else ""
 
 
 def cores_taken(summary: dict[str, Any]) -> float | None:
@@ -177,8 +176,7 @@ def make(job: Job, scratch: Path | None = None) -> JobResult:
             target = job.target
             options = Options(job.seed, target.runtime, target.switch, folder, job.command)
             executed = execute(job.loaded, options, SilentView(), interrupt)
-            invalid = invalid_because(executed.summary) if target.in_real_time else ""
-            return JobResult(_pack(executed.folder), failure=invalid, invalid=bool(invalid))
+            return JobResult(_pack(executed.folder))
     except Interrupted:
         raise
     except LabError as error:
