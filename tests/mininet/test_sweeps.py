@@ -138,6 +138,10 @@ def test_cells_have_means_and_confidence_intervals(file: Path, tmp_path: Path) -
     cells = results_of(sweep, lacking + outcomes_of(sweep)[1:]).cells
     assert cells[0].means["session_throughput"] is None
     assert cells[0].means["efficiency"].runs == 2
+    first, *others = outcomes_of(sweep)
+    failed = results_of(sweep, [replace(first, measures={}, failure="it died"), *others])
+    assert failed.cells[0].means == {"session_throughput": None, "efficiency": None}
+    assert failed.cells[1].means["efficiency"].runs == 2
     html = report.read_text()
     assert f"1.50 Mbit/s ± {12.71 * 0.5:.2f} Mbit/s" in html
     assert "left out: it is told apart" in html
@@ -168,6 +172,9 @@ def test_a_measure_is_distributed_over_a_population(file: Path, tmp_path: Path) 
     assert [tfmcc.quantile(share) for share in (0, 0.5, 1)] == [0.2, 0.75, 0.9]
     assert tfmcc.quantile(0.05) == pytest.approx(0.2 + 0.15 * 0.5)
     assert results.distributions("session_throughput") == []
+    died = [replace(outcomes[0], measures={}, failure="it died"), *outcomes[1:]]
+    (some, _) = results_of(sweep, died).distributions("efficiency")
+    assert (some.values, some.missing) == ([0.2, 0.8, 0.9], 2)
     lowest = summary["distributions"][0]["lowest"]
     assert (lowest["value"], lowest["cell"]["rate"]) == (0.2, "5")
     assert "sessions.0.session=5" in lowest["command"]  # it repeats this run

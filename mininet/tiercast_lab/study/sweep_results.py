@@ -108,7 +108,7 @@ def results_of(spec: SweepSpec, outcomes: list[Outcome[CellRun]]) -> SweepResult
     for cell in spec.cells:
         mine = by_cell[tuple(cell.names.values())]
         means = {
-            measure: mean([one.measures.get(measure) for one in mine if not one.failure])
+            measure: mean([one.measures.get(measure) for one in mine])  # failed runs have none
             for measure in spec.sweep.measures
         }
         cells.append(CellResult(cell, tuple(mine), means))
