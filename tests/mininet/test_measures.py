@@ -112,6 +112,22 @@ def test_a_counter_stands_still_while_its_agent_is_away() -> None:
     assert increases_within(frame, "packets", there, edges) == pytest.approx([5, 0, 0, 10, 20, 0])
 
 
+def test_what_came_before_a_leave_counts_whenever_the_rows_are() -> None:
+    """1 MB/s with a row each second: away from 10.5 to 20.5 s, and for 0.2 s between two rows."""
+    times = np.arange(31.0)
+    frame = pl.DataFrame(
+        {"time_s": times, "bytes": np.clip(times, 0, 10.5) + np.clip(times, 20.5, 30) - 20.5}
+    )
+    edges = np.array([0.0, 10.25, 15.0, 20.75, 30.0])
+    away = Receiver(3, ((0.0, 1e6),), absences=((10.5, 20.5),)).presence((0.0, np.inf))
+    counted = increases_within(frame, "bytes", away, edges)
+    assert counted == pytest.approx([10.25, 0.25, 0.25, 9.25])  # 20 MB in all
+    briefly = [(0.0, 10.25), (10.45, np.inf)]
+    frame = pl.DataFrame({"time_s": times, "bytes": np.where(times > 10, times - 0.2, times)})
+    counted = increases_within(frame, "bytes", briefly, np.array([0.0, 10.25, 10.45, 11.0, 30.0]))
+    assert counted == pytest.approx([10.25, 0, 0.55, 19])
+
+
 def test_steps_end_where_their_agent_leaves() -> None:
     values, held = steps_within(
         np.array([2.0, 12.0]), np.array([1, 2]), [(0.0, 5.0), (10.0, 15.0)], before=0

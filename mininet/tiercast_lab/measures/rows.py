@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -74,21 +75,23 @@ def layers_together(samples: pl.DataFrame, *columns: str) -> pl.DataFrame:
 
 
 def increases_within(
-    rows: pl.DataFrame, column: str, there: Iterable[Interval], edges: np.ndarray
+    rows: pl.DataFrame, column: str, there: Sequence[Interval], edges: np.ndarray
 ) -> np.ndarray:
     """The growth of a counter in each interval between `edges`, while its agent is present
-    (`there`). A counter does not grow during an absence: any difference afterwards came after the
-    return."""
-    result = np.zeros(len(edges) - 1)
+    (`there`, beyond the last edge, too: a leave ends the growth, an edge does not). What it grew
+    between two rows is spread over the time of presence between them. It does not grow during an
+    absence."""
     if rows.is_empty():
-        return result
-    times, values = rows["time_s"].to_numpy(), rows[column].to_numpy()
-    for start, end in there:
-        first = np.searchsorted(times, start, "right")
-        last = np.searchsorted(times, end, "left") + 1
-        points = np.concatenate(([start], times[first:last]))
-        counts = np.concatenate(([values[first - 1] if first else 0], values[first:last]))
-        result += np.diff(np.interp(np.clip(edges, start, end), points, counts))
+        return np.zeros(len(edges) - 1)
+
+    def present(at: np.ndarray) -> np.ndarray:
+        """The seconds of presence until then."""
+        return sum((np.clip(at, *one) - one[0] for one in there), np.zeros(len(at)))
+
+    so_far = np.concatenate(([0.0], present(rows["time_s"].to_numpy())))
+    growth = np.diff(rows[column].to_numpy(), prepend=0.0)
+    counts = np.concatenate(([0.0], np.cumsum(np.where(np.diff(so_far) > 0, growth, 0.0))))
+    result: np.ndarray = np.diff(np.interp(present(edges), so_far, counts))
     return result
 
 
@@ -130,7 +133,7 @@ def received_within(
     rows: Rows, receiver: Receiver, agent: str, column: str, edges: np.ndarray
 ) -> np.ndarray:
     """The growth of a receiver's counter in each interval while it is present."""
-    there = receiver.presence((0.0, edges[-1]))
+    there = receiver.presence((0.0, math.inf))
     return increases_within(rows.of("received", agent), column, there, edges)
 
 
