@@ -5,7 +5,6 @@ usage: .venv/bin/python scripts/lies_page.py [FOLDER]   (results/sweeps/lies if 
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("build/python", "controller", 
 from tiercast_lab.base.errors import InputError, LabError  # noqa: E402
 from tiercast_lab.experiment.schemes import known_schemes  # noqa: E402
 from tiercast_lab.measures import find_spec  # noqa: E402
+from tiercast_lab.show.sweep_report import whole_results  # noqa: E402
 
 PAGE = ROOT / "docs/lies.md"
 SHOWN = {  # by measure
@@ -59,8 +59,6 @@ def row(cell: dict[str, Any]) -> list[str]:
 def page(sweep: dict[str, Any]) -> str:
     if missing := [name for name in SHOWN if name not in sweep["measures"]]:
         raise InputError(f"the sweep has no {', '.join(missing)}; valid: results of `sweep lies`")
-    if sweep["failures"]:
-        raise LabError("; ".join(sweep["failures"]))
     lines = [
         INTRODUCTION.format(
             command=f"commit {sweep['versions']['commit']}",
@@ -82,7 +80,10 @@ def page(sweep: dict[str, Any]) -> str:
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "results/sweeps/lies"
-    PAGE.write_text(page(json.loads((folder / "sweep.json").read_text())))
+    try:
+        PAGE.write_text(page(whole_results(folder)))
+    except LabError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

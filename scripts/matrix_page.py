@@ -5,7 +5,6 @@ usage: .venv/bin/python scripts/matrix_page.py [FOLDER]   (results/sweeps/matrix
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,6 +12,10 @@ from statistics import fmean
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / folder) for folder in ("build/python", "controller", "mininet")]
+from tiercast_lab.base.errors import LabError  # noqa: E402
+from tiercast_lab.show.sweep_report import whole_results  # noqa: E402
+
 PAGE = ROOT / "docs/reproduction/matrix.md"
 FIRST, BEHIND = "### SIM tree\n", "## What is surprising, and why\n"
 ALONE = "SIM tree"  # has no TCP
@@ -98,9 +101,10 @@ def tables(sweep: dict[str, Any]) -> str:
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "results/sweeps/matrix"
-    sweep = json.loads((folder / "sweep.json").read_text())
-    if sweep["failures"]:
-        sys.exit("; ".join(sweep["failures"]))
+    try:
+        sweep = whole_results(folder)
+    except LabError as error:
+        sys.exit(str(error))
     page = PAGE.read_text()
     before, rest = page.split(FIRST)
     PAGE.write_text(before + tables(sweep) + BEHIND + rest.split(BEHIND)[1])

@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import textwrap
 import time
 from dataclasses import replace
@@ -21,7 +23,7 @@ from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.run.progress import Tally
 from tiercast_lab.show import sweep_plot
-from tiercast_lab.show.sweep_report import write_sweep
+from tiercast_lab.show.sweep_report import whole_results, write_sweep
 from tiercast_lab.show.tables.studies import sweep_table
 from tiercast_lab.study import workers
 from tiercast_lab.study.runs import Outcome, Store, run_all
@@ -146,6 +148,38 @@ def test_cells_have_means_and_confidence_intervals(file: Path, tmp_path: Path) -
     assert f"1.50 Mbit/s ± {12.71 * 0.5:.2f} Mbit/s" in html
     assert "left out: it is told apart" in html
     assert json.loads((report.parent / "sweep.json").read_text())["runs"] == 6
+
+
+def test_pages_are_not_written_from_a_part_of_a_sweep(file: Path, tmp_path: Path) -> None:
+    sweep = find_sweep(str(file), known_schemes())
+
+    def written(spec: SweepSpec, quick: bool = False, failure: str = "") -> Path:
+        outcomes = [
+            replace(one, failure=failure)
+            for one in outcomes_of(spec)
+            if not quick or one.task.run.seed == 1
+        ]
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        report, _ = write_sweep(results_of(spec, outcomes), folder, ["sweep"], quick)
+        return report.parent
+
+    assert whole_results(written(sweep))["runs"] == 6
+    for folder, wrong in (
+        (written(sweep.only(["scheme=SIM"])), "only of --only scheme=SIM;"),
+        (written(sweep, quick=True), "only of --quick;"),
+        (written(sweep, failure="it died"), "tiny: TFMCC, 1Mbit/s, seed 1: it died; "),
+        (tmp_path / "none", "No such file or directory;"),
+    ):
+        valid = r".*valid: what `\S*tiercast sweep \S+` writes where no run fails$"
+        with pytest.raises(InputError, match=f"sweep.json: {wrong}{valid}"):
+            whole_results(folder)
+    folder = written(sweep.only(["scheme=SIM", "rate=1Mbit/s"]), quick=True)
+    for script in "lies_page.py", "matrix_page.py":
+        command = [sys.executable, ROOT / "scripts" / script, folder]
+        made = subprocess.run(command, capture_output=True, text=True)
+        assert made.returncode == 1
+        assert "only of --only scheme=SIM --only rate=1Mbit/s --quick" in made.stderr
+        assert "Traceback" not in made.stderr
 
 
 def population(file: Path) -> SweepSpec:

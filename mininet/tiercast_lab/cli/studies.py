@@ -265,7 +265,7 @@ def sweep(
     folder = results.resolve() / f"sweeps{target.folder}"
     results_of_cells = results_of(found, outcomes)
     with storage.writing(folder):
-        path, summary = write_sweep(results_of_cells, folder, typed())
+        path, summary = write_sweep(results_of_cells, folder, typed(), quick)
     if as_json:
         print_json(summary)
     else:

@@ -3,13 +3,15 @@ row per cell), a picture for each measure, and report.html."""
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from tiercast_lab.base import machine
+from tiercast_lab.base import binaries, machine
+from tiercast_lab.base.errors import InputError
 from tiercast_lab.measures import find_spec, spec_of
 from tiercast_lab.results import storage
 from tiercast_lab.show import pages
@@ -18,12 +20,15 @@ from tiercast_lab.show.wording import mean_text
 from tiercast_lab.study.sweep_results import QUANTILES, CellResult, Distribution, SweepResults
 
 
-def write_sweep(results: SweepResults, folder: Path, command: list[str]) -> tuple[Path, Any]:
-    """Writes results/sweeps/<name>/. Returns the report's path and the contents of sweep.json."""
+def write_sweep(
+    results: SweepResults, folder: Path, command: list[str], quick: bool = False
+) -> tuple[Path, Any]:
+    """Writes results/sweeps/<name>/. Returns the report's path and the contents of sweep.json.
+    `quick`: only the first seed was run."""
     sweep = results.spec.sweep
     directory = folder / sweep.name
     directory.mkdir(parents=True, exist_ok=True)
-    summary = _summary(results, command)
+    summary = _summary(results, command, quick)
     storage.write_json(directory / "sweep.json", summary)
     table = _table(results)
     table.write_csv(directory / "cells.csv")
@@ -53,7 +58,28 @@ def write_sweep(results: SweepResults, folder: Path, command: list[str]) -> tupl
     return report, summary
 
 
-def _summary(results: SweepResults, command: list[str]) -> dict[str, Any]:
+def whole_results(folder: Path) -> dict[str, Any]:
+    """The contents of sweep.json in a sweep's folder. Raises InputError if they are of a part of
+    the sweep's cells or seeds, or if a run failed."""
+    path = folder / "sweep.json"
+    try:
+        summary: dict[str, Any] = json.loads(path.read_text())
+        chosen, quick, failures = summary["only"], summary["quick"], summary["failures"]
+    except OSError as error:
+        wrong, name = str(error.strerror), folder.name
+    except (KeyError, TypeError, ValueError):
+        wrong, name = "not the results of a sweep as it is written today", folder.name
+    else:
+        if not (chosen or quick or failures):
+            return summary
+        part = [*(f"--only {one}" for one in chosen), *(["--quick"] if quick else [])]
+        wrong = "; ".join([*([f"only of {' '.join(part)}"] if part else []), *failures])
+        name = shlex.quote(summary["file"])
+    valid = f"valid: what `{binaries.COMMAND} sweep {name}` writes where no run fails"
+    raise InputError(f"{path}: {wrong}; {valid}")
+
+
+def _summary(results: SweepResults, command: list[str], quick: bool) -> dict[str, Any]:
     sweep = results.spec.sweep
     return {
         "sweep": sweep.name,
@@ -61,6 +87,8 @@ def _summary(results: SweepResults, command: list[str]) -> dict[str, Any]:
         "runtime": results.runtime,
         "file": str(results.spec.path),
         "command": command,
+        "only": list(results.spec.chosen),
+        "quick": quick,
         "axes": {axis: [one.name for one in settings] for axis, settings in sweep.axes.items()},
         "seeds": sorted({o.task.run.seed for one in results.cells for o in one.outcomes}),
         "measures": {name: find_spec(name).unit for name in sweep.measures},

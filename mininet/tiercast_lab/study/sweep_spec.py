@@ -187,6 +187,7 @@ class SweepSpec:
     path: Path
     sweep: Sweep
     cells: tuple[Cell, ...]
+    chosen: tuple[str, ...] = ()  # the choices of `only`; empty: all cells
 
     def tasks(self, quick: bool, target: Target = VIRTUAL) -> list[CellTask]:
         seeds, cores = self.sweep.seeds[:1] if quick else self.sweep.seeds, self.sweep.cores
@@ -220,7 +221,8 @@ class SweepSpec:
             for cell in self.cells
             if all(cell.names[axis] in names for axis, names in wanted.items())
         ]
-        return SweepSpec(self.path, self.sweep.model_copy(update={"axes": axes}), tuple(cells))
+        sweep = self.sweep.model_copy(update={"axes": axes})
+        return SweepSpec(self.path, sweep, tuple(cells), tuple(choices))
 
 
 def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepSpec:
