@@ -16,9 +16,10 @@ import pytest
 from tiercast_lab.base.errors import RunFailed
 from tiercast_lab.bench.device_file import DeviceFile, read_device
 from tiercast_lab.bench.outcome import Outcome
+from tiercast_lab.bench.rfc3918 import Rfc3918
 from tiercast_lab.bench.suite import TESTS, Suite, chosen, reset_by
 from tiercast_lab.bench.tester import CabledPort
-from tiercast_lab.bench.trials import Bench, Plan, Trial, shares
+from tiercast_lab.bench.trials import Bench, Found, Plan, Trial, shares
 from tiercast_lab.show.bench_report import write_comparison
 
 from ..agent.network import ROOT
@@ -84,6 +85,21 @@ def test_frames_in_turn_are_counted_for_each_class() -> None:
     for sent in range(40):
         order = [0, 0, 0, 1, 1] * 8
         assert shares(sent, [3, 2]) == [order[:sent].count(0), order[:sent].count(1)]
+
+
+def test_a_rows_loss_is_that_of_all_its_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    latency = {"min_ns": 1000, "mean_ns": 2000, "p99_ns": 3000, "max_ns": 4000}
+
+    def trial(sent: int, received: int) -> Trial:
+        port = {"received": received, "latency": latency}
+        return Trial(64, 100.0, 100.0, sent, {1: sent}, {"ports": [{}, port]})
+
+    test = Rfc3918(bench(Equation(1000), Plan((64,), 1.0, latency_trials=3)))
+    test.aggregated = {64: Found(100.0, None, "device")}
+    made = iter([trial(1000, 1000), trial(1000, 900), trial(2000, 2000)])
+    monkeypatch.setattr(test, "_join_all", lambda _: None)
+    monkeypatch.setattr(test, "_multicast", lambda *_: next(made))
+    assert [row[-1] for row in test.latency().rows if row[1] == 1] == ["2.500 %"]
 
 
 def test_tests_bring_those_that_they_need() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tiercast_lab.bench.outcome import Curve, NotMeasured, Outcome, Plot
-from tiercast_lab.bench.trials import Bench, Found, Trial, Unsettled, mean, shares
+from tiercast_lab.bench.trials import Bench, Found, Trial, Unsettled, loss_ratio, mean, shares
 
 MIXED_SHARES = (0.25, 0.5, 0.75)  # of frames that are multicast
 BURDEN = 0.5  # of the unicast throughput that burdens a device
@@ -176,7 +176,7 @@ class Rfc3918:
                 rows.append([
                     size, port, rate, low, mean([s["mean"] for s in some]),
                     mean([s["p99"] for s in some]), high,
-                    f"{100 * trials[0].loss_ratio():.3f} %",
+                    f"{100 * loss_ratio(trials):.3f} %",
                 ])  # fmt: skip
             if most > 0 and burden is None:
                 # 5.2: over all egress ports.

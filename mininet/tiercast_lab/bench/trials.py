@@ -63,8 +63,7 @@ class Trial:
         return sum(max(0, want - self.received(port)) for port, want in self.expected.items())
 
     def loss_ratio(self) -> float:
-        want = sum(self.expected.values())
-        return self.lost() / want if want else 0.0
+        return loss_ratio([self])
 
     def tail_s(self) -> float:
         """From the last frame that was sent until the last one that arrived."""
@@ -89,6 +88,12 @@ class Trial:
             for name, value in found.items()
             if name.endswith("_ns")
         }
+
+
+def loss_ratio(trials: Sequence[Trial]) -> float:
+    """All frames lost over all that should have arrived; 0 if none should have."""
+    want = sum(sum(one.expected.values()) for one in trials)
+    return sum(one.lost() for one in trials) / want if want else 0.0
 
 
 @dataclass
