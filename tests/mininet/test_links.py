@@ -80,6 +80,27 @@ def test_a_direction_must_be_one_of_a_link_and_a_host_has_no_queue(load: Load) -
     load(with_events("at: 5s, link: 3>1, delay: 1ms, up: false, loss: 1%"))
 
 
+def test_an_event_that_changes_nothing_is_refused(load: Load) -> None:
+    """With one_way, the direction towards a link's first node has a delay alone, and is up or
+    down."""
+
+    def change_link(event: str) -> None:
+        text = with_events(f"at: 5s, link: {event}")
+        load(text.replace("topology:", "topology:\n  one_way: true", 1))
+
+    for change in (
+        "rate: 1Mbit/s", "queue: 9p", "loss: 1%", "jitter: 1ms", "duplicate: 1%",
+        "reorder: {share: 1%, delay: 5ms}",
+    ):  # fmt: skip
+        key = change.partition(":")[0]
+        said = rf"events.0.{key}: 1>0 is the direction .*valid: delay, up, or the other direction"
+        with pytest.raises(InputError, match=said):
+            change_link(f"1>0, {change}")
+        change_link(f"0>1, {change}")
+        change_link(f"0-1, {change}")
+    change_link("1>0, delay: 1ms, up: false")
+
+
 def test_every_key_takes_values_in_turn(load: Load) -> None:
     text = with_events(
         "at: 5s, every: 5s, link: 1-3, up: [false, true], delay: [1ms, 2ms, 3ms], loss: [0%, 1%]"

@@ -188,6 +188,17 @@ def test_what_a_graphml_file_calls_place_is_no_coordinates(
         ("mininet: net.py:Lab, parameters: {delay: soon}", TOPO, "topology.links.1-4.delay"),
         ("mininet: net.py:Lab, rate_scale: 0", TOPO, "topology.rate_scale: 0; valid: above 0"),
         (
+            "mininet: net.py:Lab, rate_scale: 0.1",
+            TOPO,
+            "topology.rate_scale: 0.1: net.py:Lab gives no graph whose LinkSpeedRaw it could "
+            "scale; valid: with graphml, or a function that returns a networkx graph",
+        ),
+        (
+            "python: net.py:f, rate_scale: 2",
+            "def f(): return {'nodes': [0, 1, 2], 'links': {'0-1': {}, '1-2': {}}}",
+            "topology.rate_scale: 2: net.py:f gives no graph",
+        ),
+        (
             "python: net.py:f, rate_scale: 1e308",
             GRAPH.format("g.add_edge(0, 1, LinkSpeedRaw=1e9)"),
             "topology.python: net.py:f: link 0-1: LinkSpeedRaw 1000000000.0 times rate_scale "

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from tiercast_controller.base.bounded_yaml import kind_of_file, shown
 from tiercast_controller.base.units import MAX_RATE, format_rate
@@ -59,6 +59,7 @@ def expand_topology(source: Source, file: Path) -> Source:
         parameters = topology.pop("parameters", {}) if form != "graphml" else {}
         if not isinstance(parameters, dict):
             raise source.error(("topology", "parameters"), f"{shown(parameters)}; valid: a mapping")
+        is_scaled = "rate_scale" in topology
         scale = topology.pop("rate_scale", 1)
         if not (isinstance(scale, (int, float)) and _is_number(scale) and scale > 0):
             raise source.error(("topology", "rate_scale"), f"{shown(scale)}; valid: above 0")
@@ -69,6 +70,12 @@ def expand_topology(source: Source, file: Path) -> Source:
         else:
             read, name = _file_and_name(source, path, named, file)
             made = _call(source, path, read, name, parameters)
+        if is_scaled and not _is_graph(made):
+            raise source.error(
+                ("topology", "rate_scale"),
+                f"{shown(scale)}: {named} gives no graph whose LinkSpeedRaw it could scale; valid: "
+                "with graphml, or a function that returns a networkx graph",
+            )
         try:
             found = _of_topo(made) if form == "mininet" else _of_result(made, scale)
         except ValueError as error:
@@ -168,12 +175,16 @@ def _read_graphml(source: Source, path: KeyPath, file: Path) -> nx.Graph[Hashabl
 # ------------------------------------------------------------------------------- what they describe
 
 
+def _is_graph(made: object) -> TypeGuard[nx.Graph[Hashable]]:
+    import networkx as nx
+
+    return isinstance(made, nx.Graph)
+
+
 def _of_result(made: object, scale: float) -> dict[str, Any]:
     """The network that a user's function returned: a networkx graph, or a mapping with the keys of
     `topology`."""
-    import networkx as nx
-
-    if isinstance(made, nx.Graph):
+    if _is_graph(made):
         return _of_graph(made, scale)
     if not isinstance(made, dict):
         raise ValueError(f"it returns {type(made).__name__}; valid: a networkx graph, or a mapping")

@@ -14,7 +14,7 @@ from tiercast_lab.experiment.schema import (
     Experiment,
     MemberEvent,
 )
-from tiercast_lab.experiment.topology import Edge, Topology
+from tiercast_lab.experiment.topology import Edge, Link, Topology
 from tiercast_lab.experiment.wire import WIRE_KEYS
 from tiercast_lab.experiment.yaml_source import Source
 
@@ -54,13 +54,14 @@ def check_events(
         if event.link not in names:
             text = f"{no_link(event.link, links)}; or a direction, such as 1>0"
             raise source.error((*path, "link"), text)
-        (_, sender, _), *both = topology.sides(event.link)
-        for key in ("rate", "queue"):
-            if not both and sender in topology.hosts and getattr(event, key) is not None:
+        sides = topology.sides(event.link)
+        why, without = _lacks(topology, *sides[0]) if len(sides) == 1 else ("", ())
+        for key in without:
+            if getattr(event, key) is not None:
+                valid = [one for one in ("delay", *WIRE_KEYS) if one not in without]
                 raise source.error(
                     (*path, key),
-                    f"{event.link} leaves a host, and hosts have no queue; valid: delay, "
-                    f"{', '.join(WIRE_KEYS)}, or the other direction",
+                    f"{event.link} {why}; valid: {', '.join(valid)}, or the other direction",
                 )
         if event.at >= experiment.duration:
             raise source.error(
@@ -68,6 +69,16 @@ def check_events(
                 f"{units.format_duration(event.at)} is not before the end of the run "
                 f"({units.format_duration(experiment.duration)})",
             )
+
+
+def _lacks(topology: Topology, link: Link, sender: str, _: str) -> tuple[str, Sequence[str]]:
+    """The keys of an event that would have no effect on one direction of a link, and why."""
+    if link.parameters.one_way and sender != link.a:
+        without = [key for key in ("rate", "queue", *WIRE_KEYS) if key != "up"]
+        return "is the direction that `one_way` leaves alone", without
+    if sender in topology.hosts:
+        return "leaves a host, and hosts have no queue", ("rate", "queue")
+    return "", ()
 
 
 def with_nodes(
