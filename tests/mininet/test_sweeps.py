@@ -255,6 +255,18 @@ def test_every_kind_of_axes_is_drawn(file: Path, tmp_path: Path, axes: str) -> N
         ("  rate: {key", "  runs: {key", 8, "axes.runs: cells.csv already has a column 'runs'"),
         ("  rate: {key", "  efficiency: {key", 8, "cells.csv already has a column 'efficiency'"),
         ("seeds: [1, 2]", "seeds: [1, 1]", 9, "'1' is given twice; valid: once"),
+        (
+            "seeds:",
+            "  again: {key: topology.link.rate, values: [3Mbit/s]}\nseeds:",
+            9,
+            "axes.again: it sets topology.link.rate again, so that the axis 'rate' has no effect",
+        ),
+        (
+            "seeds:",
+            "  all: [{name: a, set: {topology.link: {rate: 3Mbit/s}}}]\nseeds:",
+            9,
+            "axes.all: it sets topology.link.rate again",
+        ),
         ("efficiency]", "speed]", 10, "measures.1: unknown measure 'speed'; valid: "),
         ("values: [1Mbit/s, 2Mbit/s]", "values: 9..1", 8, "'9..1' is not 1 to 1000 numbers"),
         ("seeds: [1, 2]", "distribution_over: rat", 1, "rat'; valid: scheme, rate (did you mean"),

@@ -256,6 +256,7 @@ def find_sweep(name: str, schemes: dict[str, SchemeInfo]) -> SweepSpec:
             raise source.error(
                 ("axes", axis), f"cells.csv already has a column {axis!r}; valid: another name"
             )
+    _check_keys(source, sweep)
     for index, exclusion in enumerate(sweep.exclude):
         _check_exclusion(source, ("exclude", str(index), "where"), sweep, exclusion)
 
@@ -308,6 +309,24 @@ def _name_schemes(source: Source, schemes: dict[str, SchemeInfo]) -> None:
             }
             for scheme in chosen
         ]
+
+
+def _check_keys(source: Source, sweep: Sweep) -> None:
+    """Raises InputError if a later axis always sets the key of an axis `{key, values}` again, or
+    what holds that key: its values would have no effect."""
+    axes = list(sweep.axes.items())
+    for number, (axis, _) in enumerate(axes):
+        form = source.data["axes"][axis]
+        if not isinstance(form, dict):
+            continue
+        key = form["key"]
+        for later, settings in axes[number + 1 :]:
+            if all(any(f"{key}.".startswith(f"{one}.") for one in each.set) for each in settings):
+                raise source.error(
+                    ("axes", later),
+                    f"it sets {key} again, so that the axis {shown(axis)} has no effect; valid: a "
+                    "key of one axis alone",
+                )
 
 
 def _check_exclusion(source: Source, path: KeyPath, sweep: Sweep, exclusion: Exclusion) -> None:
