@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import textwrap
 from dataclasses import replace
@@ -193,6 +194,25 @@ def test_confidence_is_students() -> None:
     three = mean([1.0, 2.0, 3.0])
     assert three.value == 2
     assert three.spread == pytest.approx(4.30 / 3**0.5)  # s = 1, t(2) = 4.30
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"),  # of published tables (Abramowitz and Stegun, 26.10; NIST's handbook)
+    [
+        (30, 2.042),
+        (31, 2.040),
+        (40, 2.021),
+        (60, 2.000),
+        (100, 1.984),
+        (120, 1.980),
+        (10_000, 1.960),
+    ],
+)
+def test_confidence_of_many_seeds_is_students(freedom: int, quantile: float) -> None:
+    values = [float(number % 2) for number in range(freedom + 1)]
+    spread = mean(values).spread * (freedom + 1) ** 0.5 / statistics.stdev(values)
+    # A printed number is rounded, to two digits in the lab's own table.
+    assert spread == pytest.approx(quantile, abs=0.005 if freedom <= 30 else 0.0005)
 
 
 def test_a_ratio_has_the_interval_of_its_residuals() -> None:
