@@ -57,7 +57,7 @@ FRAMES = {
         [
             window("h0", 5.0, cwnd=99.0, acknowledged=100.0),  # before the window
             window("h0", 10.0, cwnd=10.0, acknowledged=600.0, signals=7.0),
-            window("h0", 15.0, cwnd=30.0, rtt_us=200_000.0, acknowledged=1100.0, signals=20.0),
+            window("h0", 14.0, cwnd=30.0, rtt_us=200_000.0, acknowledged=1000.0, signals=20.0),
             window(
                 "h0",
                 20.0,
@@ -105,15 +105,15 @@ ROWS = Rows(FRAMES)
 
 EXPECTED = {
     "packet_rate": 100.0,
-    "cwnd": 20.0,
-    "rtt": 0.25,
-    "window_balance": 20 / (100 * 0.25),
+    "cwnd": 22.0,  # 10 for 4 s, 30 for 6 s
+    "rtt": 0.26,  # 0.2 s of 400 packets, 0.3 s of 600
+    "window_balance": 22 / (100 * 0.26),
     "congestion_signals": 2.0,
     "signals_per_receiver": 2 / 3.5,  # h4 is present for half of the window
     "window_cuts": 0.5,
     "forced_cuts": 0.1,
     "packet_rate_s2": 50.0,  # 400 in the 8 s for which it is present
-    "cwnd_s2": 10.0,
+    "cwnd_s2": 8.0,
     "rtt_s2": None,
     "signals_worst": 0.3,  # h3's
     "signals_best": 0.1,  # h6's

@@ -1,7 +1,9 @@
 """What window-based senders did in an interval: RLA's, and the TCP senders beside them.
 
 Packets are full packets, times are in seconds, and counts are per second, so that runs of any
-length can be compared. A mean over time is the mean of the rows, which are equally spaced.
+length can be compared. TCP's rows are equally spaced, so that their mean is one over time. RLA's
+come once per round trip and at time-outs: there the window counts until the next row, and a
+round-trip time for the packets that were acknowledged since the row before.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import polars as pl
 from tiercast_lab.base.frames import as_float_or_none
 from tiercast_lab.measures.context import Context, Interval, Receiver
 from tiercast_lab.measures.feedback import mean_receivers
-from tiercast_lab.measures.rows import Rows, increase
+from tiercast_lab.measures.rows import Rows, increase, steps_within
 from tiercast_lab.measures.spec import FREQUENCY, measure, number
 
 SESSION = "rla.window"  # a record of the sender, once per round trip
@@ -36,6 +38,27 @@ def mean(
     row before, so the row at the interval's start is excluded."""
     within = pl.col("time_s").is_between(*interval, closed="right" if since_the_last else "both")
     return as_float_or_none(frame.filter(within)[column].mean())
+
+
+def mean_window(mine: pl.DataFrame, interval: Interval) -> float | None:
+    """cwnd, mean over the part of the interval from the first row on. None if there is none."""
+    times, values = mine["time_s"].to_numpy(), mine["cwnd"].to_numpy()
+    known = max(interval[0], times[0]), interval[1]
+    if known[0] >= known[1]:
+        return None
+    windows, held = steps_within(times, values, [known], before=values[0])
+    return float(np.average(windows, weights=held))
+
+
+def mean_rtt(mine: pl.DataFrame, interval: Interval) -> float | None:
+    """rtt_us in s, mean over the packets that were acknowledged in the interval. None if none was
+    that was sent once."""
+    packets = pl.col("acknowledged").diff().fill_null(pl.col("acknowledged"))
+    within = mine.select("time_s", "rtt_us", packets.alias("packets")).filter(
+        pl.col("time_s").is_between(*interval, closed="right"), pl.col("rtt_us") > 0
+    )  # 0: since the row before, no packet that was sent once was acknowledged
+    total = float(within["packets"].sum())
+    return float((within["rtt_us"] * within["packets"]).sum()) / total / 1e6 if total else None
 
 
 @dataclass(frozen=True)
@@ -61,12 +84,10 @@ def sender(rows: Rows, agent: str, interval: Interval) -> Sender | None:
     mine = rows.of(SESSION, agent)
     if mine.is_empty():
         return None
-    # 0: since the previous record, no packet that was sent once was acknowledged.
-    rtt = mean(mine.filter(pl.col("rtt_us") > 0), "rtt_us", interval)
     return Sender(
         packet_rate=counted(mine, ["acknowledged"], interval),
-        cwnd=mean(mine, "cwnd", interval),
-        rtt=None if rtt is None else rtt / 1e6,
+        cwnd=mean_window(mine, interval),
+        rtt=mean_rtt(mine, interval),
         signals=counted(mine, ["signals"], interval),
         cuts=counted(mine, ["randomized_cuts", "forced_cuts"], interval),
         forced_cuts=counted(mine, ["forced_cuts"], interval),
@@ -180,7 +201,12 @@ def of_sender(rows: Rows, context: Context, of: Callable[[Sender], float | None]
 for name, attribute, quantity, purpose in (
     (None, "packet_rate", number("packets/s", 1), "RLA: packets that all receivers have received"),
     (None, "cwnd", number("packets", 1), "RLA: the sender's window, mean over time"),
-    (None, "rtt", number("s", 3), "RLA: mean time until all have acknowledged a packet sent once"),
+    (
+        None,
+        "rtt",
+        number("s", 3),
+        "RLA: time until all have acknowledged a packet sent once, mean of packets",
+    ),
     ("window_balance", "balance", number(digits=3), "RLA: cwnd / (packet_rate rtt)"),
     (
         "congestion_signals",
