@@ -16,12 +16,13 @@ from typing import ClassVar
 
 import pytest
 from tiercast_controller.base.installation import ROOT
-from tiercast_lab.base import binaries
+from tiercast_lab.base import binaries, machine
 from tiercast_lab.base.errors import InputError, Interrupted
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.results.storage import StoredRun
 from tiercast_lab.study import workers
 from tiercast_lab.study.runs import Outcome, Store, Task, key_of, run_all
+from tiercast_lab.study.target import MININET
 from tiercast_lab.study.workers import Job, JobResult, LocalWorkers, make, programs
 
 from .conftest import SCHEMES, Load
@@ -54,10 +55,38 @@ def test_a_key_stands_for_all_that_makes_the_run(
     assert changed("controller/tiercast_controller/network/marking/red.py")
     assert not changed("mininet/tiercast_lab/run/mininet/runtime.py")
     assert not changed("mininet/tiercast_lab/show/plots.py")
+    with monkeypatch.context() as other:  # another ns-3 below the same simulator
+        library = tmp_path / "libns3-core.so.37"
+        library.write_text("another")
+        others = [library, *binaries.linked(binaries.NS3, "libns3")[1:]]
+        other.setattr(workers, "_libraries_of_ns3", lambda *_: others)
+        assert programs()["libns3-*.so"] != before["libns3-*.so"]
     info = tmp_path / "info"
     info.write_bytes(binaries.P4_INFO.read_bytes() + b"\n")
     monkeypatch.setattr(binaries, "P4_INFO", info)
     assert programs()["info"] != before["tiercast.p4info.txtpb"]
+
+
+def test_a_simulator_is_known_with_the_libraries_that_it_loads(tmp_path: Path) -> None:
+    loaded = binaries.linked(binaries.NS3, "libns3")
+    assert any(path.name.startswith("libns3-core.so") for path in loaded)
+    assert all(path.is_file() for path in loaded)
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    assert binaries.linked(script, "libns3") == []
+
+
+@pytest.mark.parametrize("part", ["kernel", "cpu", "cores"])
+def test_in_real_time_a_key_stands_for_the_machine_too(
+    load: Load, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    loaded = load()
+    before = key_of(loaded, 1), key_of(loaded, 1, MININET)
+    assert key_of(loaded, 1, MININET) == before[1]
+    other = machine.real_time() | {part: "another"}
+    monkeypatch.setattr(machine, "real_time", lambda: other)
+    assert key_of(loaded, 1) == before[0]
+    assert key_of(loaded, 1, MININET) != before[1]
 
 
 def test_what_is_stored_by_halves_is_named_or_taken_again(stored: StoredRun) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 from tiercast_controller.base.bounded_yaml import kind_of_file, shown
@@ -52,6 +53,18 @@ RESULTS = Path(
 # The command as the user types it.
 COMMAND = "./tiercast" if IN_CHECKOUT else "tiercast"
 PACKAGE_OF = {NS3: "tiercast-ns3"}
+
+
+def linked(program: Path, prefix: str) -> list[Path]:
+    """The shared libraries of a program whose names begin so, as the loader finds them. None if it
+    is no dynamic executable."""
+    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    found = (line.partition(" => ") for line in map(str.strip, said.splitlines()))
+    return [
+        Path(place.rpartition(" (")[0])
+        for name, _, place in found
+        if name.startswith(prefix) and place.startswith("/")
+    ]
 
 
 def require(*paths: Path) -> None:

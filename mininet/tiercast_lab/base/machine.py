@@ -56,6 +56,11 @@ def describe() -> dict[str, Any]:
     }
 
 
+def real_time() -> dict[str, Any]:
+    """What of the machine shapes a run in real time, besides the lab's own programs."""
+    return {"kernel": platform.release(), "cpu": _cpu_model(), "cores": os.cpu_count()}
+
+
 def versions() -> dict[str, str | None]:
     return {
         "tiercast": VERSION,

@@ -2,7 +2,8 @@
 
 results/runs/<key>/ holds a run in the same form as `tiercast run` stores it. The key is a hash of
 everything that the run depends on: the experiment, the seed, the P4 program, the controller, the
-simulator and the lab's code for a run. So a stored run stays done, even after an interrupt and
+simulator with ns-3's libraries and the lab's code for a run; in real time the programs there, the
+kernel and the CPU. So a stored run stays done, even after an interrupt and
 whichever command made it. If any of these changes, the run is made again.
 
 An invalid run has no measures, since it is neither met nor not met. In virtual time it is stored
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from tiercast_lab.base import binaries
+from tiercast_lab.base import binaries, machine
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.checks import require_real_time
@@ -110,7 +111,7 @@ def key_of(loaded: LoadedExperiment, seed: int, target: Target = VIRTUAL) -> str
     data = {name: value for name, value in loaded.data.items() if name not in NOT_OF_THE_RUN}
     parts = [data, seed, programs(target=target)]
     if target.in_real_time:
-        parts.append(target.options)
+        parts += [target.options, machine.real_time()]
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 

@@ -39,6 +39,7 @@ from tiercast_lab.run.progress import SilentView
 from tiercast_lab.study.target import VIRTUAL, Target
 
 PYTHON = "Python code"
+SIMULATOR = "libns3-*.so"
 SHAPING = "way from an experiment to a run"  # the part of the Python code on which a run depends
 LAB, CONTROLLER = (Path(package.__path__[0]) for package in (tiercast_lab, tiercast_controller))
 # The lab's packages on which a run's rows depend, except the other runtime's part of `run`.
@@ -127,12 +128,14 @@ class Workers(Protocol):
 
 
 def programs(python: bool = False, target: Target = VIRTUAL) -> Programs:
-    """The digests of everything a run depends on besides its experiment and seed: the simulator, or
-    the programs that run in Mininet, the P4 program, the controller, and the lab's code that
-    describes the experiment to them. `python` adds all of the lab's code."""
+    """The digests of everything a run depends on besides its experiment and seed: the simulator
+    with ns-3's libraries, or the programs that run in Mininet, the P4 program, the controller, and
+    the lab's code that describes the experiment to them. `python` adds all of the lab's code."""
     files = *target.programs, binaries.P4_JSON, binaries.P4_INFO
     binaries.require(*files)
     result = {path.name: _digest(path) for path in files}
+    if binaries.NS3 in files:
+        result[SIMULATOR] = _digest_of_all(_libraries_of_ns3(*_state(binaries.NS3)))
     others = LAB / SHAPED_NOT_BY[target.runtime]
     shaping = [path for name in SHAPED_BY for path in (LAB / name).rglob("*.py")
                if not path.is_relative_to(others)]  # fmt: skip
@@ -147,9 +150,19 @@ def _digest_of_all(paths: list[Path]) -> str:
     return hashlib.sha256("".join(map(_digest, sorted(paths))).encode()).hexdigest()
 
 
-def _digest(path: Path) -> str:
+def _state(path: Path) -> tuple[Path, int, int]:
+    """What changes when a file does: its path, mtime and size."""
     stat = path.stat()
-    return _digest_of(path, stat.st_mtime_ns, stat.st_size)
+    return path, stat.st_mtime_ns, stat.st_size
+
+
+@cache
+def _libraries_of_ns3(program: Path, _mtime_ns: int, _size: int) -> list[Path]:
+    return binaries.linked(program, "libns3")
+
+
+def _digest(path: Path) -> str:
+    return _digest_of(*_state(path))
 
 
 @cache
@@ -165,7 +178,7 @@ def make(job: Job, scratch: Path | None = None) -> JobResult:
         for name, wanted in job.programs.items():
             if own[name] != wanted:
                 return JobResult(
-                    foreign=f"node {socket.gethostname()}: another {name} below {ROOT}, "
+                    foreign=f"node {socket.gethostname()}: another {name} (tiercast in {ROOT}), "
                     f"{own[name][:12]}; valid: {wanted[:12]}, as where this was started"
                 )
         if job.target.in_real_time and os.geteuid() != 0:
