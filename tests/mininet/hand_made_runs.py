@@ -590,6 +590,7 @@ RUNS = {
     "PGMCC": PGMCC,
     "ERMCC's CR": represented("ermcc.cr", cr=[3, 4, 4, 4, 3, 9], valid=[1, 1, 0, 1, 1, 1]),
     "TFMCC's CLR": represented("tfmcc.clr", clr=[3, 4, 4, 4, 3, 9], valid=[1, 1, 0, 1, 1, 1]),
+    "MDP-CC's CLR": represented("mdpcc.rate", clr=[3, 4, -1, 4, 3, 9], grtt_us=[9] * 6),
     "PGMCC's acker": represented(
         "pgmcc.acker", acker=[3, 4, 4, 4, 3, 9], reason=[0, 1, 3, 0, 1, 1]
     ),

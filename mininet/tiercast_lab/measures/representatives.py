@@ -100,7 +100,9 @@ def _found(
 
 
 # The kinds of rows in which a sender names the receiver it follows, and the column with its node.
-REPRESENTATIVES = {"ermcc.cr": "cr", "pgmcc.acker": "acker", "tfmcc.clr": "clr"}
+REPRESENTATIVES = {
+    "ermcc.cr": "cr", "pgmcc.acker": "acker", "tfmcc.clr": "clr", "mdpcc.rate": "clr",
+}  # fmt: skip
 NOBODY = -1
 PGMCC_NOBODY_FROM = 2  # reasons in pgmcc.acker: 2 it left, 3 it is silent
 
@@ -111,17 +113,19 @@ def representative_steps(rows: Rows, context: Context) -> tuple[np.ndarray, np.n
         mine = rows.of(kind, context.session.sender)
         if mine.is_empty():
             continue
-        valid = pl.col("valid") > 0 if "valid" in mine.columns else (
-            pl.col("reason") < PGMCC_NOBODY_FROM
-        )  # fmt: skip
-        nodes = mine.select(pl.when(valid).then(pl.col(column)).otherwise(NOBODY))
+        there = pl.col(column) != NOBODY
+        if "valid" in mine.columns:
+            there = pl.col("valid") > 0
+        elif kind == "pgmcc.acker":
+            there = pl.col("reason") < PGMCC_NOBODY_FROM
+        nodes = mine.select(pl.when(there).then(pl.col(column)).otherwise(NOBODY))
         return mine["time_s"].to_numpy(), nodes.to_series().to_numpy()
     return None
 
 
 @measure(
     number("switches", 0),
-    "how often another receiver became ERMCC's CR, PGMCC's acker or TFMCC's CLR",
+    "how often another receiver became ERMCC's CR, PGMCC's acker, TFMCC's or MDP-CC's CLR",
 )
 def representative_switches(rows: Rows, context: Context) -> float | None:
     """How often the representative changed to another receiver."""
@@ -147,7 +151,7 @@ def _represents(rows: Rows, context: Context, agent: str) -> tuple[np.ndarray, n
 @measure(
     fraction(1),
     "share of the time that one receiver is present in which it is the representative: ERMCC's CR, "
-    "PGMCC's acker, TFMCC's CLR",
+    "PGMCC's acker, TFMCC's or MDP-CC's CLR",
     which="receiver",
     whole=False,
 )

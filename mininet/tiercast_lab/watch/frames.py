@@ -142,10 +142,7 @@ def _representative(run: StoredRun, session: Session, at: np.ndarray) -> list[st
     """The name of the receiver that a single-rate sender follows, at each time."""
     found = representative_steps(run.rows, replace(run.context, session=session))
     if found is None:
-        mine = run.rows.of("mdpcc.rate", session.sender)
-        if mine.is_empty():
-            return [None] * len(at)
-        found = mine["time_s"].to_numpy(), mine["clr"].to_numpy()
+        return [None] * len(at)
     names = {one.node: name for name, one in session.receivers.items()}
     return [names.get(int(node)) for node in step_at(*found, at, -1)]
 
