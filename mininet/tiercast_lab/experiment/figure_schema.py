@@ -87,6 +87,11 @@ class Denominator(Strict):
     curve: Line | None = None
     at: float | None = None
 
+    def meant(self, curve: str, first: str) -> str:
+        """The curve that it means beside one of `curve`; `first` is the figure's first one."""
+        by_own = self.at is not None or self.measure is not None
+        return self.curve or (curve if by_own else first)
+
 
 class FigureExpectation(Strict):
     """A number of the figure, or its ratio to another (`over`), and when it counts as met.
@@ -377,8 +382,7 @@ class Figure(Strict):
             over = one.over
             curve = first if one.curve is None else one.curve
             if over is not None:
-                own = over.at is not None or over.measure is not None
-                over_curve = over.curve or (curve if own else first)
+                over_curve = over.meant(curve, first)
                 if over_curve not in curves or over.at not in (None, *xs):
                     continue
                 over = over.model_copy(update={"curve": over_curve})

@@ -146,8 +146,7 @@ class FigureResults:
         if (other := expectation.over) is None:
             measured = mean(here)
         else:
-            own_curve = other.at is not None or other.measure is not None
-            other_curve = other.curve or (curve if own_curve else first)
+            other_curve = other.meant(curve, first)
             other_x = x if other.at is None else other.at
             there = self.values(other.measure or expectation.measure, other_curve, other_x)
             over = " ".join(filter(None, ("over", other.measure, other_curve, f"at {other_x:g}")))
