@@ -1,6 +1,7 @@
 // Limits that the compiler enforces and the machine relies on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tiercast::engine {
@@ -9,5 +10,10 @@ constexpr unsigned kStackDepth = 48;              // numbers that one expression
 constexpr unsigned kMaxLoops = 65536;             // jumps backwards in one run of an action
 constexpr std::uint32_t kPortNumbers = 512;       // port numbers are bit<9>
 constexpr std::uint32_t kMaxParserKeyCells = 64;  // cells of the key of one parser state's select
+
+// How many states a parser may pass in a frame, which ends loops that consume nothing and would
+// never end: (bytes + kUnmovedRounds) * (states + 1). A loop that consumes a byte a round, whatever
+// states that takes, never meets it; nor does one that consumes nothing and counts up to 8 bits.
+constexpr std::size_t kUnmovedRounds = 256;
 
 }  // namespace tiercast::engine

@@ -6,6 +6,7 @@
 
 #include "dataplane/engine/flat/flat_blocks.h"
 #include "dataplane/engine/flat/flat_effects.h"
+#include "dataplane/engine/image/limits.h"
 #include "dataplane/engine/native/writer.h"
 #include "dataplane/engine/tables/match_table.h"
 
@@ -25,8 +26,8 @@ class PartWriter {
         "void " + std::string(name) + "_on([[maybe_unused]] const NativeContext& c, " +
         "[[maybe_unused]] NativePacket& s,\n    [[maybe_unused]] std::uint64_t* __restrict p) {\n";
     if (parses_) {
-      out_ += "  std::size_t cursor = 0;\n  s.error = 0;\n  s.states_left = s.size + " +
-              number(image_.parser_states.size() + 1) + ";\n";
+      out_ += "  std::size_t cursor = 0;\n  s.error = 0;\n  s.states_left = (s.size + " +
+              number(kUnmovedRounds) + ") * " + number(image_.parser_states.size() + 1) + ";\n";
     }
     out_ +=
         "  [[maybe_unused]] const std::uint64_t* arguments = nullptr;\n"

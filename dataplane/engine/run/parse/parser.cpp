@@ -61,9 +61,7 @@ std::vector<std::uint32_t> Parser::run_traced(PacketState& packet) {
 void Parser::begin(PacketState& packet) const {
   packet.cursor = 0;
   packet.error = 0;
-  // Bounds a loop in the parser's graph that consumes nothing and would never end. No packet needs
-  // more states than it has bytes, plus the states that consume nothing.
-  packet.states_left = packet.size + image_.parser_states.size() + 1;
+  packet.states_left = (packet.size + kUnmovedRounds) * (image_.parser_states.size() + 1);
 }
 
 template <class Visitor>
