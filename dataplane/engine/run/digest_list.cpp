@@ -177,6 +177,10 @@ void DigestGatherer::settle(const DigestList& list, bool taken) {
   if (!taken || config_->ack_timeout_ns == 0) {
     release(done);
   } else {
+    if (sent_count_ == sent_.size()) {
+      release(sent_[oldest_]);
+      pop_acknowledged();
+    }
     sent_[(oldest_ + sent_count_++) % sent_.size()] = done;
   }
 }

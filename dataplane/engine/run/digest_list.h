@@ -87,7 +87,9 @@ class DigestGatherer {
   std::uint32_t free_ = kNoRow;
   List gathered_;
   std::int64_t first_ns_ = 0;  // when the first digest of gathered_ came
-  std::vector<List> sent_;     // a ring, oldest first; acknowledged lists stay in it without rows
+  // A ring, oldest first, with a place for each row. Acknowledged lists behind the oldest stay in
+  // it without rows; where they fill it, the oldest is forgotten before its time.
+  std::vector<List> sent_;
   std::size_t oldest_ = 0, sent_count_ = 0;
   std::vector<std::byte> list_bytes_;  // of the list being handed over
   std::uint64_t next_id_ = 1;

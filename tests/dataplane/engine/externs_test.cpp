@@ -233,6 +233,36 @@ TEST(DigestGatherer, IsBoundedAndForgetsWhatIsAcknowledged) {
   EXPECT_EQ(gatherer.due_ns(), 3 + 2 * kSecond);
 }
 
+// Behind a list whose acknowledgement never comes, others come and go without end.
+TEST(DigestGatherer, AListThatIsNeverAcknowledgedHoldsUpNoOther) {
+  DigestGatherer gatherer({32});
+  gatherer.configure(DigestConfig{1, 0, kSecond});
+  const auto is_sent = [&](std::uint32_t value, bool acknowledged) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      gatherer.draft()[i] = static_cast<std::byte>(value >> (24 - 8 * i));
+    }
+    gatherer.add(0);
+    if (gatherer.due_ns() > 0) return false;
+    std::uint64_t id = 0;
+    gatherer.send(0, [&](const DigestList& list) {
+      id = list.list_id;
+      return true;
+    });
+    if (acknowledged) gatherer.acknowledge(id);
+    return true;
+  };
+  EXPECT_TRUE(is_sent(0, false));
+  for (std::uint32_t value = 1; value < DigestGatherer::kMaxKept; ++value) {
+    ASSERT_TRUE(is_sent(value, true)) << value;
+  }
+  EXPECT_FALSE(is_sent(0, true));  // still remembered
+  for (std::uint32_t value = 1; value <= 2 * DigestGatherer::kMaxKept; ++value) {
+    ASSERT_TRUE(is_sent(value, true)) << value;
+  }
+  EXPECT_TRUE(is_sent(0, true));
+  EXPECT_EQ(gatherer.dropped(), 0u);
+}
+
 TEST_P(Externs, ValueSetsDecideInTheParser) {
   start("value_set");
   const std::string name = sw->program().value_sets().at(0).name;
