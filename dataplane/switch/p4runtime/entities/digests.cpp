@@ -4,25 +4,30 @@
 #include <fmt/format.h>
 
 #include "dataplane/switch/p4runtime/entities/entity_kinds.h"
+#include "dataplane/switch/p4runtime/translate/bytestring.h"
 
 namespace tiercast::vswitch {
 namespace {
 
 using Shape = ProgramInfo::DigestShape;
 
+std::string bits_of(const Shape& shape, const std::string& value) {
+  return shape.int_width == 0 ? value : canonical_int(value, shape.int_width);
+}
+
 void fill(const Shape& shape, engine::DigestData::const_iterator& next, p4::v1::P4Data& out) {
   const auto members = [&](auto& to) {
     for (const Shape& member : shape.members) fill(member, next, *to.add_members());
   };
   switch (shape.kind) {
-    case Shape::Kind::kBits: out.set_bitstring(*next++); break;
+    case Shape::Kind::kBits: out.set_bitstring(bits_of(shape, *next++)); break;
     case Shape::Kind::kBool: out.set_bool_(*next++ != std::string(1, '\0')); break;
     case Shape::Kind::kStruct: members(*out.mutable_struct_()); break;
     case Shape::Kind::kTuple: members(*out.mutable_tuple()); break;
     case Shape::Kind::kHeader:
       out.mutable_header()->set_is_valid(true);
-      for (std::size_t i = 0; i < shape.members.size(); ++i)
-        out.mutable_header()->add_bitstrings(*next++);
+      for (const Shape& member : shape.members)
+        out.mutable_header()->add_bitstrings(bits_of(member, *next++));
       break;
   }
 }

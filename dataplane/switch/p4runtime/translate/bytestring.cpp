@@ -31,6 +31,23 @@ std::string canonical(std::string_view bytes, unsigned width, std::string_view w
   return std::string(value);
 }
 
+std::string canonical_int(std::string_view bytes, unsigned width) {
+  std::string value((width + 7) / 8, '\0');
+  const std::size_t given = std::min(bytes.size(), value.size());
+  value.replace(value.size() - given, given, bytes.substr(bytes.size() - given));
+  const unsigned sign_bit = (width - 1) % 8;
+  const bool negative = (at(value, 0) >> sign_bit & 1) != 0;
+  if (negative) value[0] = static_cast<char>(at(value, 0) | 0xff << sign_bit);
+  // A byte goes if the next one begins with the sign, too.
+  const std::uint8_t extension = negative ? 0xff : 0;
+  std::size_t superfluous = 0;
+  while (superfluous + 1 < value.size() && at(value, superfluous) == extension &&
+         at(value, superfluous + 1) >> 7 == extension >> 7) {
+    ++superfluous;
+  }
+  return value.substr(superfluous);
+}
+
 unsigned trailing_zeros(std::string_view bytes, unsigned width) {
   unsigned zeros = 0;
   for (std::size_t i = bytes.size(); i-- > 0; zeros += 8) {

@@ -1,5 +1,5 @@
-// P4Runtime's byte strings for bit<W>: big endian. The canonical form is the shortest one, of at
-// least one byte.
+// P4Runtime's byte strings: big endian, of an int<W> in two's complement. The canonical form is the
+// shortest one, of at least one byte. All but canonical_int() are about bit<W>.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,9 @@ namespace tiercast::vswitch {
 // bytes are accepted. An empty string, or a value that does not fit, throws RequestError
 // OUT_OF_RANGE with a text that starts with `what`.
 std::string canonical(std::string_view bytes, unsigned width, std::string_view what);
+
+// The canonical form of an int<W>, whose `width` bits (1 or more) are given as a bit<W> that fits.
+std::string canonical_int(std::string_view bytes, unsigned width);
 
 // How many bits of a value of `width` bits are 0 below the lowest bit that is set; `width` if the
 // value is 0.

@@ -73,44 +73,68 @@ engine::MatchKind kind_of(const config::MatchField& field, const std::string& pl
 
 using Shape = ProgramInfo::DigestShape;
 
-// Throws std::invalid_argument, which says what is not supported.
-Shape shape_of(const config::P4DataTypeSpec& type, const config::P4TypeInfo& types) {
-  const auto named = [](const auto& map, const std::string& name) -> const auto& {
+// A digest's type. P4 cannot declare a type that contains itself, but a P4Info can, so what is read
+// is bounded.
+class ShapeReader {
+ public:
+  explicit ShapeReader(const config::P4TypeInfo& types) : types_(types) {}
+
+  // Throws std::invalid_argument, which says what is not supported, and RequestError for a
+  // type that is too large.
+  Shape read(const config::P4DataTypeSpec& type) {
+    count();
+    Shape shape;
+    switch (type.type_spec_case()) {
+      case config::P4DataTypeSpec::kBitstring: return bits(type.bitstring());
+      case config::P4DataTypeSpec::kBool: shape.kind = Shape::Kind::kBool; return shape;
+      case config::P4DataTypeSpec::kTuple:
+        shape.kind = Shape::Kind::kTuple;
+        for (const auto& member : type.tuple().members()) shape.members.push_back(read(member));
+        return shape;
+      case config::P4DataTypeSpec::kStruct:
+        shape.kind = Shape::Kind::kStruct;
+        for (const auto& member : named(types_.structs(), type.struct_().name()).members())
+          shape.members.push_back(read(member.type_spec()));
+        return shape;
+      case config::P4DataTypeSpec::kHeader:
+        shape.kind = Shape::Kind::kHeader;
+        for (const auto& member : named(types_.headers(), type.header().name()).members())
+          shape.members.push_back(bits(member.type_spec()));
+        return shape;
+      case config::P4DataTypeSpec::kNewType: {
+        const auto& representation = named(types_.new_types(), type.new_type().name());
+        return representation.has_original_type() ? read(representation.original_type()) : shape;
+      }
+      default:
+        throw std::invalid_argument(
+            "it has a field that is not bit<W>, int<W>, bool, struct, tuple or header");
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMaxParts = 1024;  // fields, and types that contain others
+
+  void count() {
+    if (++parts_ > kMaxParts)
+      throw invalid(fmt::format("its type contains itself, or has more than {} parts", kMaxParts));
+  }
+  Shape bits(const config::P4BitstringLikeTypeSpec& type) {
+    count();
+    if (type.has_varbit()) throw std::invalid_argument("it has a varbit field");
+    Shape shape;
+    if (type.has_int_()) shape.int_width = static_cast<unsigned>(type.int_().bitwidth());
+    return shape;
+  }
+  template <class Map>
+  static const typename Map::mapped_type& named(const Map& map, const std::string& name) {
     const auto found = map.find(name);
     if (found == map.end()) throw std::invalid_argument("P4Info describes no type " + name);
     return found->second;
-  };
-  Shape shape;
-  switch (type.type_spec_case()) {
-    case config::P4DataTypeSpec::kBitstring:
-      if (type.bitstring().has_varbit()) throw std::invalid_argument("it has a varbit field");
-      return shape;
-    case config::P4DataTypeSpec::kBool: shape.kind = Shape::Kind::kBool; return shape;
-    case config::P4DataTypeSpec::kTuple:
-      shape.kind = Shape::Kind::kTuple;
-      for (const auto& member : type.tuple().members())
-        shape.members.push_back(shape_of(member, types));
-      return shape;
-    case config::P4DataTypeSpec::kStruct:
-      shape.kind = Shape::Kind::kStruct;
-      for (const auto& member : named(types.structs(), type.struct_().name()).members())
-        shape.members.push_back(shape_of(member.type_spec(), types));
-      return shape;
-    case config::P4DataTypeSpec::kHeader:
-      shape.kind = Shape::Kind::kHeader;
-      shape.members.resize(
-          static_cast<std::size_t>(named(types.headers(), type.header().name()).members_size()));
-      return shape;
-    case config::P4DataTypeSpec::kNewType: {
-      const auto& representation = named(types.new_types(), type.new_type().name());
-      return representation.has_original_type() ? shape_of(representation.original_type(), types)
-                                                : shape;
-    }
-    default:
-      throw std::invalid_argument(
-          "it has a field that is not bit<W>, int<W>, bool, struct, tuple or header");
   }
-}
+
+  const config::P4TypeInfo& types_;
+  std::size_t parts_ = 0;
+};
 
 unsigned register_width(const config::Register& info) {
   const auto& spec = info.type_spec();
@@ -189,12 +213,15 @@ void ProgramInfo::add_digest(const config::Digest& info, const config::P4TypeInf
   digest.id = info.preamble().id();
   digest.name = known.name;
   try {
-    digest.shape = shape_of(info.type_spec(), types);
+    digest.shape = ShapeReader(types).read(info.type_spec());
     if (digest.shape.fields() != known.widths.size())
       digest.unsupported = fmt::format("P4Info has {} fields, the program {}",
                                        digest.shape.fields(), known.widths.size());
   } catch (const std::invalid_argument& error) {
     digest.unsupported = error.what();
+  } catch (const RequestError& error) {
+    throw RequestError(error.code(),
+                       fmt::format("P4Info: digest {}: {}", known.name, error.what()));
   }
 }
 

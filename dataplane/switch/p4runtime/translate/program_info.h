@@ -75,6 +75,7 @@ class ProgramInfo {
   // How a digest is composed of fields.
   struct DigestShape {
     enum class Kind { kBits, kBool, kStruct, kTuple, kHeader } kind = Kind::kBits;
+    unsigned int_width = 0;            // kBits: W of an int<W>; 0: a bit<W>
     std::vector<DigestShape> members;  // for the last three kinds
     std::size_t fields() const;        // the number of bit and bool fields
   };

@@ -46,6 +46,18 @@ TEST(Bytestring, Integers) {
   EXPECT_EQ(decode_uint("\x00\x01\xfe"s, 9, ""), 510u);
 }
 
+TEST(Bytestring, SignedIntegersAreTwosComplement) {
+  EXPECT_EQ(canonical_int("\x63"s, 8), "\x63"s);
+  EXPECT_EQ(canonical_int("\xff"s, 8), "\xff"s);           // -1
+  EXPECT_EQ(canonical_int("\x0d\x1d"s, 12), "\xfd\x1d"s);  // -739
+  EXPECT_EQ(canonical_int("\xc8"s, 16), "\x00\xc8"s);      // 200
+  EXPECT_EQ(canonical_int("\xff\xc8"s, 16), "\xc8"s);      // -56
+  EXPECT_EQ(canonical_int("\xff\x7f"s, 16), "\xff\x7f"s);  // -129
+  EXPECT_EQ(canonical_int("\x00"s, 32), "\x00"s);
+  EXPECT_EQ(canonical_int("\x01"s, 1), "\xff"s);  // -1
+  EXPECT_EQ(canonical_int(std::string(16, '\xff'), 128), "\xff"s);
+}
+
 TEST(Bytestring, TrailingZeros) {
   EXPECT_EQ(trailing_zeros("\x0a\x00\x00\x00"s, 32), 25u);
   EXPECT_EQ(trailing_zeros("\x01"s, 32), 0u);

@@ -336,7 +336,12 @@ class DigestTest : public EntityFixture {
             structs { key: "nested_t" value {
               members { name: "value" type_spec { tuple { members { bool { } } } } }
               members { name: "port" type_spec { header { name: "port_h" } } } } }
+            structs { key: "signed_t" value {
+              members { name: "value" type_spec { bitstring { int { bitwidth: 8 } } } }
+              members { name: "port" type_spec { header { name: "signed_h" } } } } }
             headers { key: "port_h" value { members { name: "port" } } }
+            headers { key: "signed_h" value {
+              members { name: "port" type_spec { int { bitwidth: 9 } } } } }
             new_types { key: "port_t" value {
               original_type { bitstring { bit { bitwidth: 9 } } } } }
           })") {}
@@ -392,6 +397,18 @@ TEST_F(NestedDigestTest, ListsHaveTheirTypesForm) {
       << list().ShortDebugString();
 }
 
+class SignedDigestTest : public DigestTest {
+ protected:
+  SignedDigestTest() : DigestTest(R"(struct { name: "signed_t" })") {}
+};
+TEST_F(SignedDigestTest, ListsHaveTwosComplement) {
+  EXPECT_TRUE(MessageDifferencer::Equals(list(), parse_text<p4::v1::DigestList>(R"(
+    digest_id: 3 list_id: 5 timestamp: 99
+    data { struct { members { bitstring: "\000" } members { header { is_valid: true bitstrings: "\007" } } } }
+    data { struct { members { bitstring: "\001" } members { header { is_valid: true bitstrings: "\xff\x00" } } } })")))
+      << list().ShortDebugString();
+}
+
 class ShortDigestTest : public DigestTest {
  protected:
   ShortDigestTest() : DigestTest("bitstring { bit { bitwidth: 8 } }") {}
@@ -399,6 +416,37 @@ class ShortDigestTest : public DigestTest {
 TEST_F(ShortDigestTest, FieldsThatDoNotFitAreNotServed) {
   EXPECT_EQ(insert("digest_entry { digest_id: 3 }"), grpc::UNIMPLEMENTED);
   EXPECT_NE(message_.find("P4Info has 1 fields, the program 2"), std::string::npos) << message_;
+}
+
+// A type may contain itself, or become too large by being used twice at each of many levels.
+TEST_F(DigestTest, EndlessTypesAreRefused) {
+  const auto refusal = [&](const std::string& members_of_a) {
+    auto p4info = p4info_;
+    p4info.mutable_digests(0)->mutable_type_spec()->mutable_struct_()->set_name("a");
+    p4info.mutable_type_info()->MergeFrom(parse_text<p4::config::v1::P4TypeInfo>(
+        "structs { key: \"a\" value { " + members_of_a + " } }"));
+    try {
+      ProgramInfo(p4info, info_.program());
+      return std::string("accepted");
+    } catch (const RequestError& error) {
+      EXPECT_EQ(error.code(), grpc::INVALID_ARGUMENT);
+      return std::string(error.what());
+    }
+  };
+  const std::string valid =
+      "P4Info: digest learnt_t: its type contains itself, or has more than 1024 parts";
+  EXPECT_EQ(refusal(R"(members { type_spec { struct { name: "a" } } })"), valid);
+  EXPECT_EQ(refusal(R"(members { type_spec { tuple { members { new_type { name: "b" } } } } } } }
+                       new_types { key: "b" value { original_type { struct { name: "a" } })"),
+            valid);
+  std::string doubled = R"(members { type_spec { struct { name: "l0" } } })";
+  for (int level = 0; level < 40; ++level) {
+    const std::string below =
+        level == 39 ? "bool { }" : "struct { name: \"l" + std::to_string(level + 1) + "\" }";
+    const std::string member = " members { type_spec { " + below + " } }";
+    doubled += " } } structs { key: \"l" + std::to_string(level) + "\" value {" + member + member;
+  }
+  EXPECT_EQ(refusal(doubled), valid);
 }
 
 // --- Value sets ---
