@@ -123,6 +123,11 @@ class ParserWriter {
       if (has_loop_) out_.emit({.op = FlatOp::kNextState});
       write_state(image_.parser_states[state], state);
     }
+    // States that nothing reaches stand in the targets of kRunState. Their own code could be a jump
+    // to itself, since has_loop_ says nothing of them.
+    for (std::uint32_t state = 0; state < labels_.size(); ++state) {
+      if (!written_[state]) out_.bind(labels_[state]);
+    }
     out_.bind(accept_);
     out_.emit({.op = FlatOp::kEnd});
   }
@@ -180,7 +185,6 @@ class ParserWriter {
                  .i = index});
       for (Label label : labels_) out_.targets().push_back(label);
       out_.targets().push_back(accept_);
-      for (std::uint32_t s = 0; s < labels_.size(); ++s) open_.push_back(s);
       return;
     }
     out_.statements(state.ops);

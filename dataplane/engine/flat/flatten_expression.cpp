@@ -130,7 +130,8 @@ void FlatWriter::jump(Label to) { emit_jump({.op = FlatOp::kJump}, to); }
 void FlatWriter::resolve(FlatCode& out) {
   const auto final_address = [&](Label label) {
     std::uint32_t address = labels_[label];
-    // Follow a jump to a jump. Flat code has no loops here, so this ends.
+    // Follow a jump to a jump. This ends, because only parsers have loops, with a kNextState in
+    // each.
     while (address < code_.size() && code_[address].op == FlatOp::kJump) {
       address = labels_[code_[address].target];
     }

@@ -250,8 +250,12 @@ void Compiler::primitive(const Json& node) {
       emit(Op::kAssignHeader);
     }
     if (op != "assign_union") {
-      emit(Op::kAssignStack, stack_named(unwrap_lvalue(p.item(0)).at("value")),
-           stack_named(unwrap_lvalue(p.item(1)).at("value")));
+      const std::uint32_t a = stack_named(unwrap_lvalue(p.item(0)).at("value"));
+      const std::uint32_t b = stack_named(unwrap_lvalue(p.item(1)).at("value"));
+      if (image_.stacks[a].headers.size() != image_.stacks[b].headers.size()) {
+        node.refuse(op + " between stacks of different sizes");
+      }
+      emit(Op::kAssignStack, a, b);
     }
   } else if (op == "add_header" || op == "remove_header") {
     header_reference(p.item(0));

@@ -220,7 +220,7 @@ void Compiler::value(const Json& wrapped) {
     return;
   }
   if (type == "stack_field") {
-    const std::uint32_t stack = stack_named(v.item(0));
+    const std::uint32_t stack = stack_named(v.item(0), StackOf::kHeaders);
     const std::uint32_t header = image_.stacks[stack].headers[0];
     const std::uint32_t index = field_index(header, v.item(1));
     const Field& field = image_.headers[header].fields[index];
@@ -230,8 +230,7 @@ void Compiler::value(const Json& wrapped) {
     return emit(field.is_signed ? Op::kSignedFieldOf : Op::kFieldOf, index);
   }
   if (type == "union_stack_field") {
-    const std::uint32_t stack = stack_named(v.item(0));
-    if (!image_.stacks[stack].of_unions) v.refuse("not a stack of unions");
+    const std::uint32_t stack = stack_named(v.item(0), StackOf::kUnions);
     const HeaderUnion& first = image_.unions[image_.stacks[stack].headers[0]];
     for (std::uint32_t m = 0; m < first.headers.size(); ++m) {
       const std::string& name = image_.headers[first.headers[m]].name;
@@ -299,10 +298,12 @@ void Compiler::operation(const Json& node) {
     if (!reference(node.at("right")).is_union) node.refuse("`valid_union` of a header");
     return emit(Op::kUnionValid);
   }
-  if (op == "last_stack_index" || op == "size_stack") {
-    const Json& right = unwrap(node.at("right"));
-    return emit(op == "size_stack" ? Op::kStackSize : Op::kLastIndex,
-                stack_named(right.at("value")));
+  if (op == "last_stack_index") {
+    return emit(Op::kLastIndex, stack_named(unwrap(node.at("right")).at("value")));
+  }
+  if (op == "size_stack") {
+    const Json& name = unwrap(node.at("right")).at("value");
+    return emit(Op::kStackSize, stack_named(name, StackOf::kHeaders));
   }
   if (op == "access_field") {
     const std::uint32_t header = header_reference(node.at("left"));

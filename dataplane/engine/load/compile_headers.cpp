@@ -348,9 +348,14 @@ std::uint32_t Compiler::header_named(const Json& name) const {
   return found->second;
 }
 
-std::uint32_t Compiler::stack_named(const Json& name) const {
+std::uint32_t Compiler::stack_named(const Json& name, StackOf of) const {
   const auto found = stacks_.find(name.text());
   if (found == stacks_.end()) name.refuse("unknown header stack `" + name.text() + "`");
+  const bool of_unions = image_.stacks[found->second].of_unions;
+  if (of != StackOf::kAny && of_unions != (of == StackOf::kUnions)) {
+    name.refuse("`" + name.text() + "` is a stack of " + (of_unions ? "unions" : "headers") +
+                "; valid: of " + (of_unions ? "headers" : "unions"));
+  }
   return found->second;
 }
 

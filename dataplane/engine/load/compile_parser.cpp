@@ -59,15 +59,13 @@ void Compiler::extract(const Json& node, bool varbit) {
     }
     emit(varbit ? Op::kExtractVarbit : Op::kExtract, header);
   } else if (type == "stack") {
-    const std::uint32_t stack = stack_named(name);
-    if (image_.stacks[stack].of_unions) name.refuse("a stack of headers expected");
+    const std::uint32_t stack = stack_named(name, StackOf::kHeaders);
     if (varbit != (image_.headers[image_.stacks[stack].headers[0]].varbit != kNone)) {
       node.refuse("the varbit length does not fit stack `" + name.text() + "`");
     }
     emit(varbit ? Op::kExtractStackVarbit : Op::kExtractStack, stack);
   } else if (type == "union_stack") {
-    const std::uint32_t stack = stack_named(name.item(0));
-    if (!image_.stacks[stack].of_unions) name.refuse("a stack of unions expected");
+    const std::uint32_t stack = stack_named(name.item(0), StackOf::kUnions);
     const auto& members = image_.unions[image_.stacks[stack].headers[0]].headers;
     for (std::uint32_t m = 0; m < members.size(); ++m) {
       if (!image_.headers[members[m]].name.ends_with("." + name.item(1).text())) continue;
@@ -121,12 +119,12 @@ ParserKey Compiler::parser_key(const Json& node) {
   } else if (type == "lookahead") {
     key.width = static_cast<std::uint32_t>(v.item(1).integer(1, kMaxFieldBits));
   } else if (type == "stack_field") {
-    const std::uint32_t header = image_.stacks[stack_named(v.item(0))].headers[0];
+    const HeaderStack& stack = image_.stacks[stack_named(v.item(0), StackOf::kHeaders)];
+    const std::uint32_t header = stack.headers[0];
     key.width = image_.headers[header].fields[field_index(header, v.item(1))].width;
     if (key.width > kCellBits) node.refuse("a select on a stack's field wider than 64 bits");
   } else if (type == "union_stack_field") {
-    const HeaderStack& stack = image_.stacks[stack_named(v.item(0))];
-    if (!stack.of_unions) v.refuse("not a stack of unions");
+    const HeaderStack& stack = image_.stacks[stack_named(v.item(0), StackOf::kUnions)];
     for (std::uint32_t header : image_.unions[stack.headers[0]].headers) {
       if (image_.headers[header].name.ends_with("." + v.item(1).text())) {
         key.width = image_.headers[header].fields[field_index(header, v.item(2))].width;

@@ -89,7 +89,9 @@ class Compiler {
   // ingress and egress.
   const Json& own(const char* list, const char* what) const;
   std::uint32_t header_named(const Json& name) const;
-  std::uint32_t stack_named(const Json& name) const;
+  // of: what the stack must consist of.
+  enum class StackOf { kAny, kHeaders, kUnions };
+  std::uint32_t stack_named(const Json& name, StackOf of = StackOf::kAny) const;
   std::uint32_t union_named(const Json& name) const;
   // A field reference's "value": [header, field]. $valid$ counts as a field of one bit.
   Field field_at(const Json& pair) const;

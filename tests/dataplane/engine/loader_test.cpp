@@ -4,6 +4,7 @@
 #include <random>
 #include <regex>
 
+#include "dataplane/engine/image/image.h"
 #include "tests/dataplane/engine/testing.h"
 
 namespace tiercast::engine {
@@ -126,6 +127,42 @@ TEST(Loader, RefusesALoopInTheControlFlow) {
   std::string looped = text;
   looped.replace(at, end + 1 - at, "\"false_next\" : \"" + own + "\"");
   EXPECT_THAT(refusal(looped).construct(), HasSubstr("a loop in the control flow"));
+}
+
+// A state that nothing reaches and that leads to itself alone is no code that runs for ever.
+TEST(Loader, LeavesOutParserStatesThatNothingReaches) {
+  const char* const alone = R"("parse_states" : [{
+      "name" : "alone", "id" : 99, "parser_ops" : [], "transition_key" : [],
+      "transitions" : [
+        {"type" : "default", "value" : null, "mask" : null, "next_state" : "alone"}]},)";
+  const auto program =
+      Program::load(with(program_text("value_set"), "\"parse_states\" : [", alone), "x.json");
+  EXPECT_TRUE(program->image().flat.present());
+}
+
+// What indexes headers must not get the number of a union.
+TEST(Loader, RefusesAStackOfUnionsWhereHeadersAreMeant) {
+  const auto with_unions = [](const std::string& from, const std::string& to) {
+    const std::string stacks =
+        R"("header_unions" : [{"name": "u", "id": 0, "union_type": "t", "header_ids": []}],
+           "header_union_stacks" : [
+             {"name": "us", "id": 0, "union_type": "t", "size": 1, "header_union_ids": [0]}])";
+    const std::string text = with(
+        program_text("stack"), "\"header_unions\" : [],\n  \"header_union_stacks\" : []", stacks);
+    return refusal(with(text, from, to)).construct();
+  };
+  const std::string valid = "`us` is a stack of unions; valid: of headers";
+  EXPECT_THAT(with_unions("[\"labels\", \"bottom\"]", "[\"us\", \"bottom\"]"), HasSubstr(valid));
+  EXPECT_THAT(with_unions("\"value\" : \"labels\"", "\"value\" : \"us\""), HasSubstr(valid));
+  const std::string field = R"("type" : "field",
+                "value" : ["standard_metadata", "parser_error"])";
+  EXPECT_THAT(with_unions(field, R"("type" : "stack_field", "value" : ["us", "bottom"])"),
+              HasSubstr(valid));
+  EXPECT_THAT(with_unions(field,
+                          R"("type" : "expression", "value" : {
+                             "op" : "size_stack", "left" : null,
+                             "right" : {"type" : "header_union_stack", "value" : "us"}})"),
+              HasSubstr(valid));
 }
 
 TEST(Loader, SurvivesEveryTruncation) {
