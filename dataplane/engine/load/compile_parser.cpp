@@ -1,4 +1,6 @@
 // Compiles the parser: states with operations, a key, and transitions that are tried in order.
+#include <algorithm>
+
 #include "dataplane/engine/image/limits.h"
 #include "dataplane/engine/load/compiler.h"
 
@@ -155,7 +157,15 @@ void Compiler::transition(const Json& node, ParserState& state, const NameMap& s
   if (type == "hexstr") {
     // The constant holds the key's parts one after the other, each padded to whole bytes.
     const Json* masked = node.find("mask");
-    const Number value = number(node.at("value"));
+    Number value = number(node.at("value"));
+    if (value.negative) {  // of an int<W>: in two's complement
+      value.magnitude.resize(std::max<std::size_t>(value.magnitude.size(), state.key_cells), 0);
+      bool carry = true;
+      for (Cell& cell : value.magnitude) {
+        cell = ~cell + (carry ? 1 : 0);
+        carry = carry && cell == 0;
+      }
+    }
     const Number mask = masked == nullptr ? Number{} : number(*masked);
     unsigned bit = 0;
     const auto cell_at = [](const Number& n, unsigned offset) {

@@ -325,7 +325,11 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
       case Op::kLastElement: {
         const HeaderStack& s = image_.stacks[i.a];
         const Cell next = phv[s.next_cell];
-        *top++ = Value{next != 0 ? Word{s.headers[next - 1]} : Word{kNone}};
+        if (next == 0) {
+          packet.error = image_.error_stack_out_of_bounds;
+          return 0;
+        }
+        *top++ = Value{Word{s.headers[next - 1]}};
         break;
       }
       case Op::kUnionMember: {

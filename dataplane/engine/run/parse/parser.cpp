@@ -16,16 +16,16 @@ bool Parser::run_state(const ParserState& state, PacketState& packet, std::uint3
     const Instruction& first = image_.code[part.code.begin];
     if (part.cells == 1) {
       key[word++] = interpreter_.value(part.code, packet);
-    } else if (first.op == Op::kField) {
-      std::copy_n(packet.phv + first.a, part.cells, key + word);
-      word += part.cells;
-    } else {  // kLookahead
+    } else if (first.op == Op::kLookahead) {
       const std::size_t bit = packet.cursor * 8 + first.a;
       if (bit + part.width > packet.size * 8) {
         packet.error = image_.error_packet_too_short;
         return false;
       }
       read_wide(packet.data, bit, part.width, key + word);
+      word += part.cells;
+    } else {  // kField, kSignedField
+      std::copy_n(packet.phv + first.a, part.cells, key + word);
       word += part.cells;
     }
     if (packet.error != 0) return false;
