@@ -86,7 +86,7 @@ void Control::set_default(const Command& c) {
 
 void Control::remove_all() {
   for (const engine::TableInfo& table : switch_.program().tables()) {
-    if (table.is_const) continue;
+    if (!table.initial_entries.empty()) continue;
     for (const auto& entry : require(switch_.read_entries(table.name))) {
       require(switch_.delete_entry(table.name, entry));
     }

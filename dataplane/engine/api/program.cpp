@@ -50,9 +50,13 @@ std::shared_ptr<const Program> Program::load(std::string_view text, std::string_
       image->phv_cells = egress->phv_cells = std::max(image->phv_cells, egress->phv_cells);
       image->egress = std::move(egress);
     }
-    for (const Table& table : image->tables) {
-      const Status status = MatchTable(*image, table).install_constant_entries();
-      if (!status.ok()) throw Refused{"constant entries: " + status.message(), table.source};
+    for (std::size_t t = 0; t < image->tables.size(); ++t) {
+      MatchTable table(*image, image->tables[t]);
+      const Status status = table.install_initial_entries();
+      if (!status.ok()) {
+        throw Refused{"the table's entries: " + status.message(), image->tables[t].source};
+      }
+      image->table_infos[t].initial_entries = table.read(0);  // in canonical form
     }
     return std::shared_ptr<const Program>(new Program(std::move(image)));
   } catch (const Refused& refused) {

@@ -184,9 +184,10 @@ struct TableInfo {
   std::string name;
   std::vector<KeyField> keys;
   std::vector<std::string> actions;
-  std::uint64_t max_size = 0;  // entries
+  std::uint64_t max_size = 0;  // entries; no limit if the program begins with some
   bool needs_priority = false;
-  bool is_const = false;  // the program fixes its entries
+  std::vector<TableEntry> initial_entries;  // those that the program begins with. Only its P4Info
+                                            // says whether they are constant.
   bool const_default = false;
   std::string direct_counter;     // its name, or empty
   std::string direct_meter;       // its name, or empty

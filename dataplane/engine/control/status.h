@@ -12,7 +12,7 @@ enum class ErrorCode {
   kInvalidArgument,     // wrong width, name, match kind, number of arguments, ...
   kNotFound,            // no such table, entry, group, session, cell
   kAlreadyExists,       // the entry, group or session exists already
-  kPermissionDenied,    // constant entries or a constant default action
+  kPermissionDenied,    // a constant default action
   kResourceExhausted,   // the object has reached its declared size
   kFailedPrecondition,  // another object still uses this one
   kUnimplemented,       // the object exists in the program but cannot be used this way

@@ -268,9 +268,7 @@ struct Table {
   std::uint32_t next_without_action = kNone;  // after a miss in a table without a default action
   std::uint32_t default_action = kNone;       // index into actions
   std::vector<Cell> default_arguments;
-  std::vector<TableEntry> entries;  // constant entries
   bool const_default = false;
-  bool const_entries = false;
   bool direct_counter = false;
   std::uint32_t direct_meter = kNone;  // index into Image::meters
   Field meter_target;                  // where the direct meter writes the colour

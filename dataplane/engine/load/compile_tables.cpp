@@ -1,5 +1,6 @@
 // Compiles pipelines: tables, conditions and the graph between them.
 #include <algorithm>
+#include <limits>
 
 #include "dataplane/engine/arch/architecture.h"
 #include "dataplane/engine/load/compiler.h"
@@ -163,15 +164,31 @@ void Compiler::compile_table(const Json& node) {
   table_meter(node, table, info);
   table_profile(node, table, info);
   table_default(node, table);
-  for (const Json& entry : node.list("entries")) {
-    table.entries.push_back(table_entry(entry, table));
-  }
-  table.const_entries = !table.entries.empty();
+  table_entries(node, table, info);
+  // p4c puts the number of the entries in place of the table's size, which P4Info alone has then.
+  if (!info.initial_entries.empty()) table.max_size = std::numeric_limits<std::uint64_t>::max();
   info.max_size = table.max_size;
-  info.is_const = table.const_entries;
   info.const_default = table.const_default;
   image_.tables.push_back(std::move(table));
   image_.table_infos.push_back(std::move(info));
+}
+
+// In the JSON, the smallest number has the highest priority. p4c's file of entries for P4Runtime
+// has the same numbers from the last entry on, from 1.
+void Compiler::table_entries(const Json& node, const Table& table, TableInfo& info) {
+  const auto priority = [](const Json& entry) {
+    return static_cast<std::int32_t>(entry.at("priority").integer(0, INT32_MAX - 1));
+  };
+  std::int32_t lowest = 0;
+  for (const Json& entry : node.list("entries")) {
+    info.initial_entries.push_back(table_entry(entry, table));
+    if (info.needs_priority) lowest = std::max(lowest, priority(entry));
+  }
+  if (!info.needs_priority) return;
+  std::size_t i = 0;
+  for (const Json& entry : node.list("entries")) {
+    info.initial_entries[i++].priority = lowest + 1 - priority(entry);
+  }
 }
 
 void Compiler::table_meter(const Json& node, Table& table, TableInfo& info) {
@@ -197,7 +214,7 @@ void Compiler::table_profile(const Json& node, Table& table, TableInfo& info) {
   const auto found = profiles_.find(name.text());
   if (found == profiles_.end()) name.refuse("unknown action profile `" + name.text() + "`");
   if (!node.list("entries").empty()) {
-    node.refuse("constant entries in table `" + table.name + "`, which has an action profile");
+    node.refuse("entries in table `" + table.name + "`, which has an action profile");
   }
   table.profile = found->second;
   info.action_profile = name.text();
@@ -239,7 +256,6 @@ TableEntry Compiler::table_entry(const Json& node, const Table& table) const {
   TableEntry entry;
   const auto& keys = node.at("match_key").items();
   if (keys.size() != table.keys.size()) node.refuse("an entry with the wrong number of key fields");
-  bool needs_priority = false;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     switch (table.keys[i].kind) {
       case MatchKind::kExact: {
@@ -256,25 +272,17 @@ TableEntry Compiler::table_entry(const Json& node, const Table& table) const {
       case MatchKind::kTernary:
         entry.match.push_back(
             FieldMatch::ternary(bytes(keys[i].at("key")), bytes(keys[i].at("mask"))));
-        needs_priority = true;
         break;
       case MatchKind::kRange:
         entry.match.push_back(
             FieldMatch::range(bytes(keys[i].at("start")), bytes(keys[i].at("end"))));
-        needs_priority = true;
         break;
       case MatchKind::kOptional:
         entry.match.push_back(keys[i].find("key") == nullptr
                                   ? FieldMatch::dont_care()
                                   : FieldMatch::exact(bytes(keys[i].at("key"))));
-        needs_priority = true;
         break;
     }
-  }
-  // In the JSON, the smallest number has the highest priority.
-  if (needs_priority) {
-    entry.priority =
-        static_cast<std::int32_t>(INT32_MAX - node.at("priority").integer(0, INT32_MAX - 1));
   }
   const Json& call = node.at("action_entry");
   const std::uint32_t action = action_with_id(call.at("action_id"));

@@ -155,7 +155,8 @@ class Compiler {
   void table_profile(const Json& node, Table& table, TableInfo& info);
   void table_default(const Json& node, Table& table);
   Key table_key(const Json& node, const Json& table) const;
-  TableEntry table_entry(const Json& node, const Table& table) const;
+  void table_entries(const Json& node, const Table& table, TableInfo& info);
+  TableEntry table_entry(const Json& node, const Table& table) const;  // without its priority
   std::uint32_t node_named(const Json* name, const NameMap& nodes) const;
   std::uint32_t action_with_id(const Json& id) const;
   std::vector<Cell> arguments(const Json& data, const Action& action) const;

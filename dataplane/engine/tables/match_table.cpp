@@ -60,9 +60,9 @@ void MatchTable::pack_key() {
   }
 }
 
-Status MatchTable::install_constant_entries() {
-  for (const TableEntry& entry : layout_.entries) {
-    if (Status s = insert_checked(entry, 0); !s.ok()) return s;
+Status MatchTable::install_initial_entries() {
+  for (const TableEntry& entry : info_.initial_entries) {
+    if (Status s = insert(entry); !s.ok()) return s;
   }
   return {};
 }
@@ -317,13 +317,6 @@ std::uint32_t MatchTable::find(const Entry& wanted) const {
 }
 
 Status MatchTable::insert(const TableEntry& entry, std::int64_t now_ns) {
-  if (layout_.const_entries) {
-    return {ErrorCode::kPermissionDenied, "table " + layout_.name + " has constant entries"};
-  }
-  return insert_checked(entry, now_ns);
-}
-
-Status MatchTable::insert_checked(const TableEntry& entry, std::int64_t now_ns) {
   if (layout_.keys.empty()) {
     return {ErrorCode::kInvalidArgument,
             "table " + layout_.name + " has no key: only its default action can be set"};
@@ -336,7 +329,7 @@ Status MatchTable::insert_checked(const TableEntry& entry, std::int64_t now_ns) 
     return {ErrorCode::kAlreadyExists,
             "table " + layout_.name + " already has " + entry_text(entry)};
   }
-  if (entries_.size() >= layout_.max_size && !layout_.const_entries) {
+  if (entries_.size() >= layout_.max_size) {
     return {ErrorCode::kResourceExhausted,
             "table " + layout_.name + " is full: its size is " + std::to_string(layout_.max_size)};
   }
@@ -368,9 +361,6 @@ Result<std::uint32_t> MatchTable::locate(const TableEntry& entry) const {
 }
 
 Status MatchTable::modify(const TableEntry& entry, std::int64_t now_ns) {
-  if (layout_.const_entries) {
-    return {ErrorCode::kPermissionDenied, "table " + layout_.name + " has constant entries"};
-  }
   const auto index = locate(entry);
   if (!index.ok()) return index.status();
   Entry& found = *entries_[*index];
@@ -395,9 +385,6 @@ Status MatchTable::modify(const TableEntry& entry, std::int64_t now_ns) {
 }
 
 Status MatchTable::remove(const TableEntry& entry) {
-  if (layout_.const_entries) {
-    return {ErrorCode::kPermissionDenied, "table " + layout_.name + " has constant entries"};
-  }
   const auto located = locate(entry);
   if (!located.ok()) return located.status();
   const std::uint32_t index = *located;

@@ -48,11 +48,11 @@ class alignas(64) MatchTable {
     std::int64_t reported_ns = 0;  // when it was last reported as idle
   };
 
-  // All arguments must outlive the MatchTable. install_constant_entries() installs the program's
-  // constant entries and returns an error if one is wrong. profile: the table's action profile, or
-  // nullptr.
+  // All arguments must outlive the MatchTable. install_initial_entries() installs those that
+  // the program begins with and returns an error if one is wrong. profile: the table's action
+  // profile, or nullptr.
   MatchTable(const Image& image, const Table& layout, ProfileMembers* profile = nullptr);
-  Status install_constant_entries();
+  Status install_initial_entries();
 
   // nullptr on a miss.
   Entry* lookup(const Cell* phv);
@@ -119,7 +119,6 @@ class alignas(64) MatchTable {
     std::size_t live = 0;
   };
 
-  Status insert_checked(const TableEntry& entry, std::int64_t now_ns);
   Status to_key(const TableEntry& entry, Entry& out) const;
   Status key_field(const Key& key, const KeyField& info, const FieldMatch& match, Cell* value,
                    Cell* mask) const;

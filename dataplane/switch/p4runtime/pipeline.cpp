@@ -50,19 +50,6 @@ Pipelines::Rehearsal::Rehearsal(const p4::v1::ForwardingPipelineConfig& config,
     : pipeline(std::make_unique<Pipeline>(config)),
       switch_state(made(data_plane, pipeline->info.program())) {}
 
-void Pipelines::replay(const std::vector<p4::v1::Update>& updates, const Target& target) {
-  for (const p4::v1::Update& update : updates) {
-    try {
-      write_update(target, update);
-    } catch (const RequestError& error) {
-      if (error.code() != grpc::ALREADY_EXISTS) throw;
-      p4::v1::Update again = update;  // the program itself declares this entry
-      again.set_type(p4::v1::Update::MODIFY);
-      write_update(target, again);
-    }
-  }
-}
-
 void Pipelines::commit(std::unique_ptr<Pipeline> pipeline,
                        const std::vector<p4::v1::Update>& state) {
   data_plane_.call([&] {

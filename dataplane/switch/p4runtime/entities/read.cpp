@@ -16,25 +16,34 @@ void restore(const Annotations::Entry& from, p4::v1::TableEntry& to) {
   to.set_metadata(from.metadata);
 }
 
+// The entries of a table with the filter's match, and with its priority if it has one.
+std::vector<engine::TableEntry> entries_with_key(const Target& target,
+                                                 const ProgramInfo::Table& table,
+                                                 const p4::v1::TableEntry& filter) {
+  if (filter.match_size() == 0) return value_of(target.pipeline.read_entries(table.name));
+  const bool any_priority = table.needs_priority && filter.priority() == 0;
+  if (!any_priority) {
+    auto found = target.pipeline.read_entry(table.name, entry_key(table, filter));
+    if (found.status().code() == engine::ErrorCode::kNotFound) return {};
+    return {value_of(std::move(found))};
+  }
+  p4::v1::TableEntry complete = filter;
+  complete.set_priority(1);
+  engine::TableEntry key = entry_key(table, complete);
+  std::vector<engine::TableEntry> entries = value_of(target.pipeline.read_entries(table.name));
+  std::erase_if(entries, [&](const engine::TableEntry& entry) {
+    key.priority = entry.priority;
+    return identity(table, key) != identity(table, entry);
+  });
+  return entries;
+}
+
 // Calls use(entry, its message) for the entries of one table that `filter` selects.
 template <class Use>
 void select_entries(const Target& target, const ProgramInfo::Table& table,
                     const p4::v1::TableEntry& filter, const Use& use) {
-  const bool by_key = filter.match_size() != 0;
-  // A priority of 0 selects any priority, so it cannot be part of the key that is compared.
-  const bool any_priority = table.needs_priority && filter.priority() == 0;
-  engine::TableEntry key;
-  if (by_key) {
-    p4::v1::TableEntry complete = filter;
-    if (any_priority) complete.set_priority(1);
-    key = entry_key(table, complete);
-  }
-  for (engine::TableEntry& entry : value_of(target.pipeline.read_entries(table.name))) {
+  for (const engine::TableEntry& entry : entries_with_key(target, table, filter)) {
     p4::v1::TableEntry message = entry_message(target.annotations, table, entry);
-    if (by_key) {
-      key.priority = any_priority ? entry.priority : filter.priority();
-      if (identity(table, key) != identity(table, entry)) continue;
-    }
     if (filter.priority() != 0 && filter.priority() != entry.priority) continue;
     if (filter.has_action() &&
         filter.action().action().action_id() != message.action().action().action_id())
@@ -45,6 +54,21 @@ void select_entries(const Target& target, const ProgramInfo::Table& table,
     if (!filter.metadata().empty() && filter.metadata() != message.metadata()) continue;
     use(entry, std::move(message));
   }
+}
+
+// An entry as Read returns it, with those of its direct resources that the request asks for.
+Entity entry_entity(const ProgramInfo::Table& table, const p4::v1::TableEntry& request,
+                    const engine::TableEntry& entry, p4::v1::TableEntry&& message) {
+  Entity out;
+  message.set_is_const(table.is_const);
+  if (request.has_counter_data() && entry.counter)
+    *message.mutable_counter_data() = counter_data(*entry.counter);
+  if (request.has_meter_config() && entry.meter)
+    *message.mutable_meter_config() = meter_message(table.meter_type, *entry.meter);
+  if (request.has_time_since_last_hit() && table.has_idle_timeout)
+    message.mutable_time_since_last_hit()->set_elapsed_ns(entry.idle_ns);
+  *out.mutable_table_entry() = std::move(message);
+  return out;
 }
 
 std::vector<const ProgramInfo::Table*> selected_tables(const ProgramInfo& info, std::uint32_t id) {
@@ -59,6 +83,7 @@ void read_default(const Target& target, const ProgramInfo::Table& table, const E
   p4::v1::TableEntry& message = *out.mutable_table_entry();
   message.set_table_id(table.id);
   message.set_is_default_action(true);
+  message.set_is_const(table.has_const_default());
   // "Default Entry": a constant NoAction in a table with an action profile.
   if (table.action_profile == 0)
     *message.mutable_action()->mutable_action() = action_message(
@@ -87,16 +112,7 @@ void read_table(const Target& target, const p4::v1::TableEntry& request, const E
     const p4::v1::TableEntry everything;
     select_entries(target, *table, wildcard ? everything : request,
                    [&](const engine::TableEntry& entry, p4::v1::TableEntry&& message) {
-                     Entity out;
-                     if (request.has_counter_data() && entry.counter)
-                       *message.mutable_counter_data() = counter_data(*entry.counter);
-                     if (request.has_meter_config() && entry.meter)
-                       *message.mutable_meter_config() =
-                           meter_message(table->meter_type, *entry.meter);
-                     if (request.has_time_since_last_hit() && table->has_idle_timeout)
-                       message.mutable_time_since_last_hit()->set_elapsed_ns(entry.idle_ns);
-                     *out.mutable_table_entry() = std::move(message);
-                     sink(std::move(out));
+                     sink(entry_entity(*table, request, entry, std::move(message)));
                    });
   }
 }
@@ -235,6 +251,17 @@ void read_replication(const Target& target, const p4::v1::PacketReplicationEngin
     read_clone_sessions(target, request.clone_session_entry(), sink);
 }
 
+// Removes the entries that the program begins with and that were removed since.
+void add_removed(const Target& target, const ProgramInfo::Table& table,
+                 std::vector<p4::v1::Update>& updates) {
+  for (const engine::TableEntry& entry : table.initial_entries) {
+    if (target.pipeline.read_entry(table.name, entry).ok()) continue;
+    p4::v1::Update& update = updates.emplace_back();
+    update.set_type(p4::v1::Update::DELETE);
+    *update.mutable_entity()->mutable_table_entry() = table_entry(table, entry);
+  }
+}
+
 // Whether a cell or value set is still as in a new switch.
 bool is_initial(const Entity& entity) {
   switch (entity.entity_case()) {
@@ -265,6 +292,13 @@ p4::v1::TableEntry entry_message(const Annotations& annotations, const ProgramIn
         entry, noted && notes->second.action_set ? &*notes->second.action_set : nullptr);
   }
   return message;
+}
+
+Entity read_entry(const Target& target, const p4::v1::TableEntry& request) {
+  const ProgramInfo::Table& table = target.info.table(request.table_id());
+  const engine::TableEntry entry =
+      value_of(target.pipeline.read_entry(table.name, entry_key(table, request)));
+  return entry_entity(table, request, entry, entry_message(target.annotations, table, entry));
 }
 
 void read_entities(const Target& target, const Entity& request, CellTurn& turn,
@@ -314,9 +348,12 @@ std::vector<p4::v1::Update> snapshot(const Target& target) {
     entry.set_table_id(id);
     entry.mutable_counter_data();
     entry.mutable_meter_config();
-    if (!table.is_const) add_all(p4::v1::Update::INSERT, request);
+    if (!table.is_const) {
+      add_all(p4::v1::Update::INSERT, request);
+      add_removed(target, table, updates);
+    }
     entry.set_is_default_action(true);
-    if (!table.const_default && table.action_profile == 0) add_all(p4::v1::Update::MODIFY, request);
+    if (!table.has_const_default()) add_all(p4::v1::Update::MODIFY, request);
   }
   Entity replication, digests, counters, registers, meters, value_sets;
   replication.mutable_packet_replication_engine_entry();
@@ -330,6 +367,22 @@ std::vector<p4::v1::Update> snapshot(const Target& target) {
   for (const Entity& request : {counters, registers, meters, value_sets})
     add_all(p4::v1::Update::MODIFY, request);
   return updates;
+}
+
+void replay(const std::vector<p4::v1::Update>& updates, const Target& target) {
+  for (const p4::v1::Update& update : updates) {
+    try {
+      write_update(target, update);
+    } catch (const RequestError& error) {
+      const bool removed =
+          update.type() == p4::v1::Update::DELETE && error.code() == grpc::NOT_FOUND;
+      if (removed) continue;
+      if (error.code() != grpc::ALREADY_EXISTS) throw;
+      p4::v1::Update again = update;
+      again.set_type(p4::v1::Update::MODIFY);
+      write_update(target, again);
+    }
+  }
 }
 
 }  // namespace tiercast::vswitch

@@ -14,36 +14,28 @@ namespace {
 using p4::v1::Entity;
 using p4::v1::Update;
 
-// A query for the entry with this key, with everything besides its action.
-Entity entry_query(const p4::v1::TableEntry& entry) {
-  Entity query;
-  p4::v1::TableEntry& filter = *query.mutable_table_entry();
-  filter.set_table_id(entry.table_id());
-  filter.set_is_default_action(entry.is_default_action());
-  *filter.mutable_match() = entry.match();
-  filter.set_priority(entry.priority());
-  filter.mutable_counter_data();
-  filter.mutable_meter_config();
-  return query;
-}
-
-Entity query_for(const Entity& entity) {
-  Entity query;
+// The entry that the update names, or null. Its default action is no entry here.
+const p4::v1::TableEntry* entry_of(const Entity& entity) {
   switch (entity.entity_case()) {
-    case Entity::kTableEntry: return entry_query(entity.table_entry());
-    case Entity::kDirectCounterEntry:
-      return entry_query(entity.direct_counter_entry().table_entry());
-    case Entity::kDirectMeterEntry: return entry_query(entity.direct_meter_entry().table_entry());
-    default: return entity;  // a read ignores what is not a key
+    case Entity::kTableEntry:
+      return entity.table_entry().is_default_action() ? nullptr : &entity.table_entry();
+    case Entity::kDirectCounterEntry: return &entity.direct_counter_entry().table_entry();
+    case Entity::kDirectMeterEntry: return &entity.direct_meter_entry().table_entry();
+    default: return nullptr;
   }
 }
 
-// A read without match fields selects more than the entry that has none.
-bool is_same_entry(const Target& target, const Entity& query, const Entity& found) {
-  if (!query.has_table_entry() || query.table_entry().is_default_action()) return true;
-  const ProgramInfo::Table& table = target.info.table(query.table_entry().table_id());
-  return identity(table, entry_key(table, query.table_entry())) ==
-         identity(table, entry_key(table, found.table_entry()));
+// The entry with this key, with everything besides its action.
+Entity whole_entry(const Target& target, const p4::v1::TableEntry& key) {
+  p4::v1::TableEntry request;
+  request.set_table_id(key.table_id());
+  *request.mutable_match() = key.match();
+  request.set_priority(key.priority());
+  request.mutable_counter_data();
+  request.mutable_meter_config();
+  Entity found = read_entry(target, request);
+  found.mutable_table_entry()->clear_is_const();  // may not be written
+  return found;
 }
 
 }  // namespace
@@ -55,17 +47,20 @@ std::vector<Update> inverse(const Target& target, const Update& update) {
     updates.back().set_type(Update::DELETE);
     return updates;
   }
-  const Entity query = query_for(update.entity());
-  read_entities(target, query, [&](Entity&& found) {
-    if (!is_same_entry(target, query, found)) return;
+  const auto add = [&](Entity&& found) {
     Update& back = updates.emplace_back();
     back.set_type(update.type() == Update::DELETE ? Update::INSERT : Update::MODIFY);
     *back.mutable_entity() = std::move(found);
-    // The action of a constant entry cannot be written, and was not.
-    if (back.entity().has_table_entry() && !update.entity().table_entry().has_action() &&
-        back.type() == Update::MODIFY && !back.entity().table_entry().is_default_action())
-      back.mutable_entity()->mutable_table_entry()->clear_action();
-  });
+  };
+  const p4::v1::TableEntry* entry = entry_of(update.entity());
+  if (entry == nullptr) {
+    read_entities(target, update.entity(), add);  // which ignores what is not a key
+    return updates;
+  }
+  add(whole_entry(target, *entry));
+  // The action of a constant entry cannot be written, and was not.
+  if (updates[0].type() == Update::MODIFY && !update.entity().table_entry().has_action())
+    updates[0].mutable_entity()->mutable_table_entry()->clear_action();
   return updates;
 }
 

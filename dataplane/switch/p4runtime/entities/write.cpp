@@ -50,8 +50,7 @@ void write_default(const Target& target, const ProgramInfo::Table& table, Update
     throw invalid(place + ": it has no match and no priority");
   if (entry.has_counter_data() || entry.has_meter_config())
     throw RequestError(grpc::UNIMPLEMENTED, place + ": it has no counter and no meter");
-  // "Default Entry": a constant NoAction in a table with an action profile.
-  if (table.const_default || table.action_profile != 0)
+  if (table.has_const_default())
     throw RequestError(grpc::PERMISSION_DENIED, place + " is constant");
   if (!entry.has_action()) {
     require(target.pipeline.reset_default_action(table.name));
@@ -90,12 +89,14 @@ void set_options(const ProgramInfo::Table& table, const p4::v1::TableEntry& entr
     out.meter = meter_config(table.meter_type, entry.meter_config(), "table " + table.name);
 }
 
+RequestError constant(const ProgramInfo::Table& table) {
+  return {grpc::PERMISSION_DENIED, fmt::format("table {}: its entries are constant", table.name)};
+}
+
 // Of a constant entry, only the direct resources can be changed: "Constant Tables".
 void modify_constant_entry(const Target& target, const ProgramInfo::Table& table,
                            const engine::TableEntry& key, const p4::v1::TableEntry& entry) {
-  if (entry.has_action())
-    throw RequestError(grpc::PERMISSION_DENIED,
-                       fmt::format("table {}: its entries are constant", table.name));
+  if (entry.has_action()) throw constant(table);
   require(target.pipeline.read_entry(table.name, key).status());
   if (key.counter) require(target.pipeline.write_entry_counter(table.name, key, *key.counter));
   if (table.direct_meter != 0)
@@ -126,6 +127,8 @@ void write_entry(const Target& target, Update::Type type, const p4::v1::TableEnt
   if (table.fields.empty())
     throw invalid(
         fmt::format("table {} has no key: only its default action can be set", table.name));
+
+  if (table.is_const && type != Update::MODIFY) throw constant(table);
 
   engine::TableEntry key = entry_key(table, entry);
   const std::string id = identity(table, key);

@@ -263,7 +263,8 @@ void ProgramInfo::add_table(const config::Table& info) {
   table.id = info.preamble().id();
   table.name = name;
   table.needs_priority = known.needs_priority;
-  table.is_const = info.is_const_table() || known.is_const;
+  table.initial_entries = known.initial_entries;
+  table.is_const = info.is_const_table();
   table.const_default = info.const_default_action_id() != 0 || known.const_default;
   table.has_idle_timeout = info.idle_timeout_behavior() != config::Table::NO_TIMEOUT;
   table.action_profile = info.implementation_id();

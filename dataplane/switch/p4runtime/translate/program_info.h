@@ -46,13 +46,16 @@ class ProgramInfo {
     std::vector<Field> fields;  // in the engine's order
     ActionUses actions;
     bool needs_priority = false;
-    bool is_const = false;       // its entries are constant
-    bool const_default = false;  // its default action is constant
+    std::vector<engine::TableEntry> initial_entries;  // those that the program begins with
+    bool is_const = false;                            // its entries are constant
+    bool const_default = false;                       // its default action is constant
     bool has_idle_timeout = false;
     std::uint32_t direct_counter = 0;  // id; 0: none
     std::uint32_t direct_meter = 0;    // id; 0: none
     MeterType meter_type = {};         // of the direct meter
     std::uint32_t action_profile = 0;  // id; 0: none
+    // "Default Entry": with an action profile, it is NoAction.
+    bool has_const_default() const { return const_default || action_profile != 0; }
   };
   struct Array {  // an indirect counter or meter, or a register
     std::uint32_t id = 0;

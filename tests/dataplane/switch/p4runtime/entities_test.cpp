@@ -91,12 +91,12 @@ TEST_F(EntitiesTest, WrongEntriesAreRefusedWithTheStandardsCodes) {
 }
 
 TEST_F(EntitiesTest, DefaultActions) {
-  const char* const text = R"(table_entry { table_id: $ipv4_lpm is_default_action: true
-                                            action { action { action_id: $drop } } })";
-  EXPECT_EQ(modify(text), grpc::PERMISSION_DENIED);  // declared const
-  EXPECT_EQ(insert(text), grpc::INVALID_ARGUMENT);
-  EXPECT_EQ(remove(text), grpc::INVALID_ARGUMENT);
-  expect_symmetric(text);
+  const std::string text = R"(table_entry { table_id: $ipv4_lpm is_default_action: true
+                                            action { action { action_id: $drop } } )";
+  EXPECT_EQ(modify(text + "}"), grpc::PERMISSION_DENIED);  // declared const
+  EXPECT_EQ(insert(text + "}"), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(remove(text + "}"), grpc::INVALID_ARGUMENT);
+  expect_symmetric(text + "is_const: true }");
 }
 
 TEST_F(EntitiesTest, MulticastGroups) {
@@ -205,6 +205,88 @@ TEST_F(EntitiesTest, ASnapshotGivesAFreshSwitchTheSameState) {
               multicast_group_id: 8 replicas { egress_port: 1 } metadata: "m" } })");
   modify(R"(register_entry { register_id: $avg_queue index { index: 2 }
                              data { bitstring: "\004" } })");
+  expect_snapshot_is_whole();
+}
+
+// Numbers, priorities and flags are those of p4c's own file of entries (--p4runtime-entries-files).
+class InitialEntriesTest : public EntityFixture {
+ protected:
+  InitialEntriesTest()
+      : EntityFixture(TIERCAST_TEST_P4 "/entries.json",
+                      read_file(TIERCAST_TEST_P4 "/entries.p4info.txtpb")) {}
+  static std::string fixed(const std::string& match, const std::string& more) {
+    return "table_entry { table_id: $MyIngress.fixed " + match + more + " }";
+  }
+  static std::string ternary(const std::string& value, const std::string& mask) {
+    return "match { field_id: 1 ternary { value: \"" + value + "\" mask: \"" + mask + "\" } } ";
+  }
+  static std::string started(const std::string& value, int priority, int port) {
+    return "table_entry { table_id: $MyIngress.started " +
+           (value.empty() ? "" : ternary(value, "\\377")) +
+           "priority: " + std::to_string(priority) +
+           " action { action { action_id: $MyIngress.to params { param_id: 1 value: \"" +
+           std::string(1, static_cast<char>('0' + port)) + "\" } } } }";
+  }
+};
+
+TEST_F(InitialEntriesTest, OfAConstantTableAreConstant) {
+  const auto counted = [](int port, int priority) {
+    return "action { action { action_id: $MyIngress.counted params { param_id: 1 value: \"\\00" +
+           std::to_string(port) + "\" } } } priority: " + std::to_string(priority) +
+           " is_const: true";
+  };
+  const std::vector<std::string> all = {fixed(ternary("\\022", "\\377"), counted(3, 3)),
+                                        fixed(ternary("\\020", "\\360"), counted(4, 2)),
+                                        fixed("", counted(5, 1))};
+  const auto found = read("table_entry { table_id: $MyIngress.fixed }");
+  ASSERT_EQ(found.size(), all.size());
+  for (const std::string& each : all) {
+    const bool there = std::any_of(found.begin(), found.end(), [&](const Entity& one) {
+      return MessageDifferencer::Equals(one, entity(each));
+    });
+    EXPECT_TRUE(there) << each << "\n" << found[0].ShortDebugString();
+  }
+  const std::string key = ternary("\\022", "\\377") + "priority: 3 ";
+  EXPECT_EQ(modify("direct_counter_entry { " + fixed(key, "") + " data { packet_count: 4 } }"),
+            grpc::OK)
+      << message_;
+  EXPECT_EQ(modify(fixed(key, "counter_data { packet_count: 5 }")), grpc::OK) << message_;
+  google::protobuf::RepeatedPtrField<Update> batch;
+  *batch.Add() = update(Update::MODIFY, fixed(key, "counter_data { packet_count: 6 }"));
+  batch.Add();  // invalid: no entity
+  EXPECT_EQ(write_all_or_none(target_, batch)[0].error_code(), grpc::ABORTED);
+  expect_symmetric("direct_counter_entry { " + fixed(key, "") + " data { packet_count: 5 } }");
+  EXPECT_EQ(modify(all[0]), grpc::INVALID_ARGUMENT) << "is_const is for reads alone";
+  const std::string changed = fixed(
+      key,
+      "action { action { action_id: $MyIngress.counted params { param_id: 1 value: \"1\" } } }");
+  EXPECT_EQ(insert(changed), grpc::PERMISSION_DENIED) << message_;
+  EXPECT_EQ(modify(changed), grpc::PERMISSION_DENIED) << message_;
+  EXPECT_EQ(remove(changed), grpc::PERMISSION_DENIED) << message_;
+}
+
+TEST_F(InitialEntriesTest, DefaultActionsSayWhetherTheyAreConstant) {
+  const auto is_const = [&](const std::string& table) {
+    const auto found =
+        read("table_entry { table_id: $MyIngress." + table + " is_default_action: true }");
+    return found.at(0).table_entry().is_const();
+  };
+  EXPECT_TRUE(is_const("fixed"));
+  EXPECT_FALSE(is_const("started"));
+}
+
+TEST_F(InitialEntriesTest, OfAnotherTableAreAsAnyOther) {
+  const auto found = read("table_entry { table_id: $MyIngress.started priority: 1 }");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].table_entry().match_size(), 0);
+  EXPECT_FALSE(found[0].table_entry().is_const());
+  EXPECT_EQ(insert(started("\\001", 2, 5)), grpc::ALREADY_EXISTS) << message_;
+  expect_undone({update(Update::MODIFY, started("\\001", 2, 5))});
+  expect_undone({update(Update::DELETE, started("", 1, 7))});
+  for (int value = 2; value < 8; ++value) {  // up to the table's size in P4Info
+    EXPECT_EQ(insert(started("\\00" + std::to_string(value), 2, 5)), grpc::OK) << message_;
+  }
+  EXPECT_EQ(read("table_entry { table_id: $MyIngress.started }").size(), 7u);
   expect_snapshot_is_whole();
 }
 

@@ -137,7 +137,7 @@ class EntityFixture : public ::testing::Test {
     for (std::uint32_t port = 1; port <= 4; ++port) EXPECT_TRUE(fresh.set_port(port, {}).ok());
     Annotations annotations;
     const Target target{info_, fresh, annotations};
-    for (const Update& update : updates) write_update(target, update);
+    replay(updates, target);
     EXPECT_EQ(text_of(snapshot(target)), text_of(updates));
   }
 

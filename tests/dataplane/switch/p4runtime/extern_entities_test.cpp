@@ -286,7 +286,8 @@ TEST_F(SelectorTest, WrongActionSets) {
 
 TEST_F(SelectorTest, TheDefaultActionIsNoActionAndConstant) {
   expect_symmetric(
-      "table_entry { table_id: 1 is_default_action: true action { action { action_id: 4 } } }");
+      "table_entry { table_id: 1 is_default_action: true is_const: true action { action { "
+      "action_id: 4 } } }");
   EXPECT_EQ(
       modify("table_entry { table_id: 1 is_default_action: true action { " + forward(1) + " } }"),
       grpc::PERMISSION_DENIED);
