@@ -102,9 +102,9 @@ control Codel(inout ipv4_t ipv4, in queue_t queue, in codel_t codel,
             }
         }
 
-        marked = due && mark;
         dropped = due && !mark;
-        if (marked && ipv4.ecn != ECN_CE) {
+        marked = due && mark && ipv4.ecn != ECN_CE;
+        if (marked) {
             mark_congestion.apply(ipv4);
         }
     }

@@ -77,10 +77,10 @@ control DualPi2(inout ipv4_t ipv4,
                 longer_us = waits.l4s_us;
             }
         }
-        bool updated;
+        bit<32> periods;
         update.apply(queue.arrival_us + queue.wait_us, longer_us, was_idle, dualpi2.pi,
-                     0, 0xffffffff, state, updated);
-        if (updated) {
+                     0, 0, state, periods);
+        if (periods != 0) {
             waits.classic_us = 0;
             waits.l4s_us = 0;
         }
@@ -88,21 +88,22 @@ control DualPi2(inout ipv4_t ipv4,
         bool overload = state.probability >= dualpi2.overload;
         // Both are below p' with probability p'^2.
         bool squared = uniform < state.probability && other_uniform < state.probability;
-        marked = false;
+        bool mark = false;
         dropped = false;
         if (!l4s) {
-            marked = squared && !overload && ipv4.isValid() && ect(ipv4.ecn);
-            dropped = squared && !marked;
+            mark = squared && !overload && ipv4.isValid() && ect(ipv4.ecn);
+            dropped = squared && !mark;
         } else if (overload) {
             dropped = squared;
-            marked = !dropped;
+            mark = !dropped;
         } else {
             bit<32> coupled = (state.probability >> COUPLING_FRACTION_BITS) *
                               (bit<32>)dualpi2.coupling;
             bit<32> ramp = l4s_ramp(queue, dualpi2);
-            marked = uniform < coupled || uniform < ramp;
+            mark = uniform < coupled || uniform < ramp;
         }
-        if (marked && ipv4.ecn != ECN_CE) {
+        marked = mark && ipv4.ecn != ECN_CE;
+        if (marked) {
             mark_congestion.apply(ipv4);
         }
     }

@@ -4,8 +4,9 @@
 //   p <- p + alpha (delay - target) + beta (delay - delay of the last period)
 //
 // The delay is the wait of the packet that departs first in the period, so p changes only while
-// packets depart. A packet that finds the link idle makes up for the periods without any, in each
-// of which p would have fallen by alpha target; after 256 of them p is 0.
+// packets depart. That packet makes up for the periods without any, which a timer would have seen
+// pass: on a busy link the delay stayed what it was, on an idle one it was 0. Together they move p by
+// alpha (delay - target) each; 256 of them take it to its end.
 //
 // Fixed point: probabilities have 32 fraction bits. A change rounds by less than alpha and beta,
 // which have 10 to 14 significant bits.
@@ -30,36 +31,52 @@ struct pi_state_t {
     bit<32> updated_us;   // when that began
 }
 
-// shift: steps of p are this many times halved.
+// shift: steps of p are this many times halved. periods: that began since the last packet, mostly 0.
 control PiUpdate(in bit<32> departs_us,  // when the packet departs, modulo 2^32
                  in bit<32> wait_us, in bool was_idle, in pi_t pi, in bit<8> shift,
-                 in bit<32> most,  // that p rises by at once
+                 in bit<32> most,  // that p rises by in a period, below 2^27; 0: any
                  inout pi_state_t state,
-                 out bool updated) {
+                 out bit<32> periods) {
     apply {
         bit<32> elapsed_us = departs_us - state.updated_us;
-        bit<32> periods = elapsed_us >> PI_PERIOD_BITS;
-        updated = periods != 0;
-        if (updated) {
+        periods = elapsed_us >> PI_PERIOD_BITS;
+        if (periods != 0) {
             state.updated_us = state.updated_us + (periods << PI_PERIOD_BITS);
             bit<32> delay_us = wait_us;
             if (delay_us > PI_MAX_DELAY_US) {
                 delay_us = PI_MAX_DELAY_US;
             }
+            // What one of the missed periods did to p, and how many there were.
+            bool missed_above = false;
+            bit<32> each = pi.idle_fall;
+            bit<32> missed = periods;
             bit<32> rise = 0;
             bit<32> fall = 0;
-            if (was_idle) {
-                fall = 0xffffffff;
-                if (periods < 256) {
-                    bit<32> part = periods * (pi.idle_fall >> 8);
-                    if (part < 1 << 24) {
-                        fall = part << 8;
-                    }
+            if (!was_idle) {
+                missed = periods - 1;
+                missed_above = state.delay_us > pi.target_us;
+                if (missed_above) {
+                    each = (state.delay_us - pi.target_us) * pi.alpha;
+                } else {
+                    each = (pi.target_us - state.delay_us) * pi.alpha;
                 }
-            } else if (delay_us > pi.target_us) {
-                rise = (delay_us - pi.target_us) * pi.alpha;
+                if (delay_us > pi.target_us) {
+                    rise = (delay_us - pi.target_us) * pi.alpha;
+                } else {
+                    fall = (pi.target_us - delay_us) * pi.alpha;
+                }
+            }
+            bit<32> all = 0xffffffff;
+            if (missed < 256) {
+                bit<32> part = missed * (each >> 8);
+                if (part < 1 << 24) {
+                    all = part << 8;
+                }
+            }
+            if (missed_above) {
+                rise = rise |+| all;
             } else {
-                fall = (pi.target_us - delay_us) * pi.alpha;
+                fall = fall |+| all;
             }
             if (delay_us > state.delay_us) {
                 rise = rise |+| (delay_us - state.delay_us) * pi.beta;
@@ -70,8 +87,11 @@ control PiUpdate(in bit<32> departs_us,  // when the packet departs, modulo 2^32
 
             if (rise > fall) {
                 bit<32> step = (rise - fall) >> shift;
-                if (step > most) {
-                    step = most;
+                if (most != 0 && periods < 32) {
+                    bit<32> bound = periods * most;
+                    if (step > bound) {
+                        step = bound;
+                    }
                 }
                 state.probability = state.probability |+| step;
             } else {

@@ -22,9 +22,9 @@ control Pi2(inout ipv4_t ipv4, in queue_t queue, in bit<32> idle_us, in pi2_t pi
     Ipv4MarkCongestion() mark_congestion;
 
     apply {
-        bool updated;
+        bit<32> periods;
         update.apply(queue.arrival_us + queue.wait_us, queue.wait_us,
-                     link_was_idle(queue, idle_us), pi2.pi, 0, 0xffffffff, state, updated);
+                     link_was_idle(queue, idle_us), pi2.pi, 0, 0, state, periods);
 
         bool is_ect = pi2.ecn == 1 && ipv4.isValid() && ect(ipv4.ecn);
         bool due;
@@ -34,9 +34,9 @@ control Pi2(inout ipv4_t ipv4, in queue_t queue, in bit<32> idle_us, in pi2_t pi
             // Both are below p with probability p^2.
             due = uniform < state.probability && other_uniform < state.probability;
         }
-        marked = due && is_ect;
         dropped = due && !is_ect;
-        if (marked && ipv4.ecn != ECN_CE) {
+        marked = due && is_ect && ipv4.ecn != ECN_CE;
+        if (marked) {
             mark_congestion.apply(ipv4);
         }
     }

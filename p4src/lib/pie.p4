@@ -60,22 +60,22 @@ control Pie(inout ipv4_t ipv4, in queue_t queue, in bit<32> idle_us, in pie_t pi
         bit<32> half_target_us = pie.pi.target_us >> 1;
         bool was_short = pi_state.delay_us < half_target_us;
         bool was_empty = pi_state.delay_us == 0;
-        bit<32> most = 0xffffffff;
+        bit<32> most = 0;
         if (pi_state.probability >= PIE_STEP_FROM) {
             most = PIE_STEP;
         }
-        bool updated;
+        bit<32> periods;
         update.apply(queue.arrival_us + queue.wait_us, queue.wait_us,
                      link_was_idle(queue, idle_us), pie.pi, pie_shift(pi_state.probability), most,
-                     pi_state, updated);
-        if (updated) {
+                     pi_state, periods);
+        if (periods != 0) {
             if (was_empty && pi_state.delay_us == 0) {
                 pi_state.probability = pi_state.probability - (pi_state.probability >> 6);
             }
             if (pi_state.probability == 0 && was_short && pi_state.delay_us < half_target_us) {
                 state.burst_us = pie.burst_us;
             } else {
-                state.burst_us = state.burst_us |-| (1 << PI_PERIOD_BITS);
+                state.burst_us = state.burst_us |-| (periods << PI_PERIOD_BITS);
             }
         }
 
@@ -92,9 +92,10 @@ control Pie(inout ipv4_t ipv4, in queue_t queue, in bit<32> idle_us, in pie_t pi
             }
         }
 
-        marked = due && pi_state.probability < pie.mark_below && ipv4.isValid() && ect(ipv4.ecn);
-        dropped = due && !marked;
-        if (marked && ipv4.ecn != ECN_CE) {
+        bool mark = pi_state.probability < pie.mark_below && ipv4.isValid() && ect(ipv4.ecn);
+        dropped = due && !mark;
+        marked = due && mark && ipv4.ecn != ECN_CE;
+        if (marked) {
             mark_congestion.apply(ipv4);
         }
     }

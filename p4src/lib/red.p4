@@ -90,12 +90,13 @@ control Red(inout ipv4_t ipv4, in queue_t queue, in red_t red,
         }
 
         bool mark = red.ecn == 1 && (early || (forced && red.mark_above_max == 1));
-        marked = mark && ipv4.isValid() && ect(ipv4.ecn);
-        dropped = full || ((early || forced) && !marked);
+        mark = mark && ipv4.isValid() && ect(ipv4.ecn);
+        dropped = full || ((early || forced) && !mark);
         if (dropped) {  // it takes no time on the link, which is idle from its departure on
             state.departure_us = state.departure_us - red.transmission_us;
         }
-        if (marked && ipv4.ecn != ECN_CE) {
+        marked = mark && ipv4.ecn != ECN_CE;
+        if (marked) {
             mark_congestion.apply(ipv4);
         }
     }

@@ -89,6 +89,9 @@ TEST_F(Codel, EctPacketsAreMarkedAndOthersDropped) {
   bench.advance(100 * kMillisecond);
   EXPECT_FALSE(hold(20, 1000, kNotEct).empty());
   EXPECT_GT(bench.egress(kPort).dropped, 0u);
+  bench.finish();
+  bench.advance(100 * kMillisecond);
+  EXPECT_TRUE(hold(20, 1000, kCe).empty()) << "marked before";
 }
 
 // RFC 8289, 5.4 (delta): soon after, dropping starts at the rate that it had reached; after 16

@@ -142,6 +142,7 @@ TEST_F(DualPi2, OverloadDropsWhatItMarked) {
     expect_share(l4s.dropped, p * p, l4s.packets);
     EXPECT_NEAR(l4s.marked, 1 - l4s.dropped, 1e-9);  // all that is left
     expect_share(ce.dropped, p * p, ce.packets);
+    EXPECT_EQ(ce.marked, 0) << "marked before";
   }
 }
 

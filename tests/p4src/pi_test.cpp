@@ -15,7 +15,9 @@
 namespace tiercast::p4test {
 namespace {
 
-// The controller in real numbers, from RFC 8033, 4.2 and 5.5, and RFC 9332, A.1.
+// The controller in real numbers, with the timer that it has in RFC 8033, 4.2 and 5.5, and RFC
+// 9332, A.1. The delay is the wait of the last packet that departed, and 0 once the queue is empty.
+// What differs: the first packet of a period still counts for the update at its beginning.
 struct PiModel {
   PiParameters gains;
   bool tuned;  // PIE's
@@ -34,22 +36,24 @@ struct PiModel {
   void depart(double now, double wait, bool idle) {
     wait = std::min(wait, 0.262143);
     const auto period = static_cast<std::int64_t>(std::floor(now / PiParameters::kPeriod + 1e-9));
-    if (period == updated) return;
-    const auto periods = static_cast<double>(period - updated);
-    updated = period;
-    double step = gains.beta * (wait - delay);
-    if (!idle) {
-      step += gains.alpha * (wait - gains.target);
-    } else {
-      step -= periods < 256 ? periods * gains.alpha * gains.target : 1e9;
+    for (; updated < period; ++updated) {
+      if (updated + 1 < period) {
+        update(idle ? 0 : delay);
+      } else {
+        update(wait);
+      }
     }
+  }
+
+  void update(double now) {
+    double step = gains.alpha * (now - gains.target) + gains.beta * (now - delay);
     if (tuned) {
       step *= scale(probability);
       if (probability >= 0.1) step = std::min(step, 0.02);
     }
     probability = std::clamp(probability + step, 0.0, 1.0);
-    if (tuned && delay == 0 && wait == 0) probability *= 1 - 1 / 64.0;
-    delay = wait;
+    if (tuned && delay == 0 && now == 0) probability *= 1 - 1 / 64.0;
+    delay = now;
   }
 };
 
@@ -127,7 +131,8 @@ void expect_share(double seen, double p, std::size_t packets) {
 struct PiLaw {
   const char* name;
   bool tuned;
-  double load;  // mean
+  double load;               // mean
+  std::int64_t ns_per_byte;  // of the link
   friend void PrintTo(const PiLaw& law, std::ostream* out) { *out << "load " << law.load; }
 };
 
@@ -135,8 +140,8 @@ class PiFollows : public Pi, public ::testing::WithParamInterface<PiLaw> {};
 
 // All packets are marked or pass, so the queue is a plain one. The load goes up and down by 0.2.
 TEST_P(PiFollows, TheDelay) {
-  constexpr std::int64_t kNsPerByte = 1000;
-  bench.limit(kPort, 8e6, 0);
+  const std::int64_t packet_ns = 1000 * GetParam().ns_per_byte;
+  bench.limit(kPort, 8e9 / static_cast<double>(GetParam().ns_per_byte), 0);
   PiParameters gains;
   if (GetParam().tuned) {
     gains.mark_below = 0.99999;
@@ -152,11 +157,11 @@ TEST_P(PiFollows, TheDelay) {
   std::int64_t now = 0;
   for (int i = 0; i < 30'000; ++i) {
     const double load = GetParam().load + 0.2 * std::sin(i / 300.0);
-    std::exponential_distribution<double> gap(load / 1e6);
+    std::exponential_distribution<double> gap(load / static_cast<double>(packet_ns));
     now += static_cast<std::int64_t>(gap(random)) + 1;
     arrivals.push_back({now, 1000});
   }
-  const std::vector<Departure> due = departures(arrivals, kNsPerByte);
+  const std::vector<Departure> due = departures(arrivals, GetParam().ns_per_byte);
   PiModel model{gains, GetParam().tuned};
   double largest = 0, worst = 0;
   std::size_t departed = 0;
@@ -187,8 +192,47 @@ TEST_P(PiFollows, TheDelay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, PiFollows,
-                         ::testing::Values(PiLaw{"PIE", true, 0.93}, PiLaw{"PI2", false, 0.88}),
+                         ::testing::Values(PiLaw{"PIE", true, 0.93, 1000},
+                                           PiLaw{"PI2", false, 0.88, 1000},
+                                           // 20 ms a packet: one or two periods.
+                                           PiLaw{"SlowPI2", false, 0.2, 20'000}),
                          [](const auto& law) { return law.param.name; });
+
+// Steps by hand, where a packet waits for three periods on a busy link: what the timer adds before
+// is of the delay of the last packet.
+TEST_F(Pi, MissedPeriodsCount) {
+  struct Vector {
+    double p, previous, wait;  // s
+    double next;
+  };
+  PiParameters gains;
+  gains.target = 0.060;
+  bench.pie(kPort, gains);
+  const double a = gains.alpha, b = gains.beta;
+  const Vector vectors[] = {
+      {0.2, 0.070, 0.080, 0.2 + a * (2 * 0.010 + 0.020) + b * 0.010},
+      {0.2, 0.080, 0.080, 0.2 + a * 3 * 0.020},
+      {0.2, 0.050, 0.070, 0.2 + a * (-2 * 0.010 + 0.010) + b * 0.020},
+      {0.2, 0.090, 0.080, 0.2 + a * (2 * 0.030 + 0.020) - b * 0.010},
+      {0.2, 0.000, 0.250, 0.2 + 3 * 0.02},  // at most 0.02 a period
+  };
+  for (const Vector& v : vectors) {
+    bench.finish();
+    bench.advance(1000 * kMillisecond);
+    // The first packet is on the link when the second comes, which waits for its end.
+    bench.limit(kPort, 8e3 / v.wait, 0);
+    bench.receive(1, packet(kEct0));
+    bench.receive(1, packet(kEct0));
+    bench.advance(static_cast<std::int64_t>(v.wait * 1e9) - kMillisecond);
+    const auto departs_us = bench.now() / kMicrosecond + 1000;
+    bench.set_cell("pi_probability", kPort, static_cast<std::uint32_t>(std::lround(v.p * kOne)));
+    bench.set_cell("pi_delay_us", kPort, static_cast<std::uint32_t>(std::lround(v.previous * 1e6)));
+    bench.set_cell("pi_updated_us", kPort,
+                   static_cast<std::uint32_t>(departs_us - 3 * (1 << 14) - 100));
+    bench.advance(2 * kMillisecond);
+    EXPECT_NEAR(probability(), v.next, 2e-5) << v.previous << " " << v.wait;
+  }
+}
 
 TEST_F(Pi, PieDropsWithItsProbability) {
   bench.pie(kPort, {});
@@ -207,6 +251,8 @@ TEST_F(Pi, PieMarksWhileItsProbabilityIsLow) {
   expect_share(high.dropped, 0.15, high.packets);
   EXPECT_EQ(high.marked, 0);
   expect_share(other.dropped, 0.05, other.packets);
+  const Fates before = at(0.05, kCe);
+  EXPECT_EQ(before.marked + before.dropped, 0) << "marked before";
 }
 
 TEST_F(Pi, PieSpreadsItsDrops) {
@@ -238,6 +284,8 @@ TEST_F(Pi, Pi2SquaresAndDoubles) {
     expect_share(scalable.marked, 2 * p, scalable.packets);
     expect_share(none.dropped, p * p, none.packets);
     EXPECT_EQ(classic.dropped + scalable.dropped + none.marked, 0);
+    const Fates before = at(p, kCe);
+    EXPECT_EQ(before.marked + before.dropped, 0) << "marked before";
   }
   bench.pi2(kPort, {});
   const Fates dropped = at(0.3, kEct1);

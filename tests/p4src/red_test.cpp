@@ -186,6 +186,28 @@ TEST_F(RedTest, AMarkedPacketIsOtherwiseAsItWas) {
     EXPECT_TRUE(checksum_right(frame));
     EXPECT_EQ(ip_payload(frame), (i == 3 ? fourth : fifth).payload);
   }
+  const auto sent = bench.sent_on(kPort);
+  const auto ce =
+      std::count_if(sent.begin(), sent.end(), [](const Frame& f) { return ecn(f) == kCe; });
+  EXPECT_EQ(bench.egress(kPort).marked, static_cast<std::uint64_t>(ce) - 1) << "one came with CE";
+}
+
+TEST_F(RedTest, OnArrivalCountsWhatItMarked) {
+  engine::Switch& sw = bench.engine_switch();
+  engine::PortConfig config = sw.port_config(kPort).value();
+  config.red = engine::RedConfig{
+      .min_th = 1, .max_th = 2, .weight = 1, .wait = false, .ecn = true, .mark_above_max = true};
+  ASSERT_TRUE(sw.set_port(kPort, config, bench.now()).ok());
+  for (int i = 0; i < 10; ++i) bench.receive(1, packet(kEct0));
+  for (int i = 0; i < 5; ++i) bench.receive(1, packet(kCe));
+  bench.finish();
+  const auto sent = bench.sent_on(kPort);
+  ASSERT_EQ(sent.size(), 15u);
+  const auto ce =
+      std::count_if(sent.begin(), sent.end(), [](const Frame& f) { return ecn(f) == kCe; });
+  EXPECT_GT(ce, 10);
+  EXPECT_EQ(sw.stats(kPort).marked_packets, static_cast<std::uint64_t>(ce) - 5)
+      << "that came with CE";
 }
 
 TEST_F(RedTest, ADroppedPacketTakesNoTimeOnTheLink) {

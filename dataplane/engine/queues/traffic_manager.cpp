@@ -226,7 +226,8 @@ bool TrafficManager::pass_red(Port& port, Packet& packet, bool idle, std::int64_
 // Only now is the frame what it will be, and it may be shared with copies on other ports.
 void TrafficManager::mark(std::uint32_t index, Packet& packet, std::int64_t now_ns) {
   packet.is_marked = false;
-  if (!is_ecn_capable(packet.buffer->frame())) return;  // the program has made it another packet
+  // The program may have made it another packet, and a mark from before is none of this port's.
+  if (!is_ecn_capable(packet.buffer->frame()) || has_ce(packet.buffer->frame())) return;
   pool_.unshare(packet);
   mark_congestion(packet.buffer->frame());
   ++port_at(index).stats.marked_packets;

@@ -212,6 +212,12 @@ std::shared_ptr<const Program> any_program(const std::string& name) {
 void expect_same(const std::shared_ptr<const Program>& code, const FormOfCode& one,
                  const FormOfCode& other, std::uint64_t fewest) {
   const std::vector<LabelRule> labels = possible_labels(code->image());
+  // Those that can be changed: p4c makes a table of each statement of a PSA program.
+  std::vector<const TableInfo*> tables;
+  for (const TableInfo& table : code->tables()) {
+    const bool fixed = table.keys.empty() && table.const_default;
+    if (!fixed && !table.actions.empty()) tables.push_back(&table);
+  }
   std::uint64_t frames_out = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -221,16 +227,14 @@ void expect_same(const std::shared_ptr<const Program>& code, const FormOfCode& o
     One left(code, one, rule), right(code, other, rule);
     std::int64_t now = 0;
     for (int step = 0; step < 1500; ++step) {
-      if (step % 10 == 0 && !code->tables().empty()) {
-        const TableInfo& table = code->tables()[traffic.below(code->tables().size())];
-        if (!table.actions.empty()) {
-          const TableEntry entry = traffic.entry(*code, table);
-          ASSERT_EQ(left.sw.insert_entry(table.name, entry).code(),
-                    right.sw.insert_entry(table.name, entry).code());
-          if (traffic.chance(0.1)) {
-            ASSERT_EQ(left.sw.set_default_action(table.name, entry.action).code(),
-                      right.sw.set_default_action(table.name, entry.action).code());
-          }
+      if (step % 10 == 0 && !tables.empty()) {
+        const TableInfo& table = *tables[traffic.below(tables.size())];
+        const TableEntry entry = traffic.entry(*code, table);
+        ASSERT_EQ(left.sw.insert_entry(table.name, entry).code(),
+                  right.sw.insert_entry(table.name, entry).code());
+        if (traffic.chance(0.1)) {
+          ASSERT_EQ(left.sw.set_default_action(table.name, entry.action).code(),
+                    right.sw.set_default_action(table.name, entry.action).code());
         }
         const auto group = static_cast<std::uint32_t>(1 + traffic.below(8));
         std::vector<Replica> replicas;
