@@ -3,6 +3,7 @@
 
 #include "dataplane/engine/api/control_names.h"
 #include "dataplane/engine/api/switch_state.h"
+#include "dataplane/engine/control/sorted_keys.h"
 
 namespace tiercast::engine {
 
@@ -30,14 +31,6 @@ Status check_replicas(const std::string& place, std::vector<Replica> replicas) {
     }
   }
   return {};
-}
-
-template <class Map>
-std::vector<std::uint32_t> sorted_keys(const Map& map) {
-  std::vector<std::uint32_t> keys;
-  for (const auto& [key, value] : map) keys.push_back(key);
-  std::sort(keys.begin(), keys.end());
-  return keys;
 }
 
 // Objects that are created, changed, removed and read by number: multicast groups and clone

@@ -8,14 +8,6 @@ namespace tiercast::engine {
 
 namespace {
 
-const Json& unwrap_lvalue(const Json& node) {
-  const Json* inner = &node;
-  while (inner->at("type").text() == "expression" && inner->at("value").find("op") == nullptr) {
-    inner = &inner->at("value");
-  }
-  return *inner;
-}
-
 std::uint32_t named(const std::unordered_map<std::string, std::uint32_t>& names, const Json& node,
                     const char* what) {
   const Json& name = node.at("value");
@@ -83,8 +75,8 @@ void Compiler::jump(const Json& node, bool conditional) {
 }
 
 void Compiler::assign(const Json& wrapped_to, const Json& wrapped_from) {
-  const Json& to = unwrap_lvalue(wrapped_to);
-  const Json& from = unwrap_lvalue(wrapped_from);
+  const Json& to = unwrap(wrapped_to);
+  const Json& from = unwrap(wrapped_from);
   if (to.at("type").text() == "field") {
     const Field field = field_at(to.at("value"));
     if (field.is_varbit || field.name == "$valid$") {
@@ -115,7 +107,7 @@ void Compiler::assign(const Json& wrapped_to, const Json& wrapped_from) {
 }
 
 void Compiler::store_to(const Json& wrapped_lvalue, const std::function<void()>& push_value) {
-  const Json& lvalue = unwrap_lvalue(wrapped_lvalue);
+  const Json& lvalue = unwrap(wrapped_lvalue);
   const std::string& type = lvalue.at("type").text();
   const Json& v = lvalue.at("value");
   if (type == "field") {
@@ -208,8 +200,8 @@ void Compiler::primitive(const Json& node) {
   if (op == "assign") {
     assign(p.item(0), p.item(1));
   } else if (op == "assign_VL") {
-    const Field to = field_at(unwrap_lvalue(p.item(0)).at("value"));
-    const Field from = field_at(unwrap_lvalue(p.item(1)).at("value"));
+    const Field to = field_at(unwrap(p.item(0)).at("value"));
+    const Field from = field_at(unwrap(p.item(1)).at("value"));
     if (!to.is_varbit || !from.is_varbit || from.width > to.width) {
       node.refuse("assign_VL between fields that are not varbit of the same width");
     }
@@ -223,7 +215,7 @@ void Compiler::primitive(const Json& node) {
   } else if (op == "assign_union" || op == "assign_header_stack" || op == "assign_union_stack") {
     std::vector<std::uint32_t> to, from;
     const auto members = [&](const Json& operand, std::vector<std::uint32_t>& out) {
-      const Json& name = unwrap_lvalue(operand).at("value");
+      const Json& name = unwrap(operand).at("value");
       std::vector<std::uint32_t> unions;
       if (op == "assign_union") {
         unions.push_back(union_named(name));
@@ -250,8 +242,8 @@ void Compiler::primitive(const Json& node) {
       emit(Op::kAssignHeader);
     }
     if (op != "assign_union") {
-      const std::uint32_t a = stack_named(unwrap_lvalue(p.item(0)).at("value"));
-      const std::uint32_t b = stack_named(unwrap_lvalue(p.item(1)).at("value"));
+      const std::uint32_t a = stack_named(unwrap(p.item(0)).at("value"));
+      const std::uint32_t b = stack_named(unwrap(p.item(1)).at("value"));
       if (image_.stacks[a].headers.size() != image_.stacks[b].headers.size()) {
         node.refuse(op + " between stacks of different sizes");
       }

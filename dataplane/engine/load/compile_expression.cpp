@@ -34,15 +34,6 @@ constexpr Operator kBinary[] = {{"+", Op::kAdd},
                                 {"usat_cast", Op::kSaturateUnsigned}};
 constexpr Operator kUnary[] = {{"~", Op::kComplement}, {"not", Op::kNot}, {"d2b", Op::kToBool}};
 
-// Removes the wrapping of {"type": "expression", "value": {"type": ...}}.
-const Json& unwrap(const Json& node) {
-  const Json* inner = &node;
-  while (inner->at("type").text() == "expression" && inner->at("value").find("op") == nullptr) {
-    inner = &inner->at("value");
-  }
-  return *inner;
-}
-
 }  // namespace
 
 int stack_effect(const Instruction& instruction) {
@@ -98,6 +89,14 @@ int stack_effect(const Instruction& instruction) {
     case Op::kVerify: return -2;
     default: return -1;
   }
+}
+
+const Json& Compiler::unwrap(const Json& node) {
+  const Json* inner = &node;
+  while (inner->at("type").text() == "expression" && inner->at("value").find("op") == nullptr) {
+    inner = &inner->at("value");
+  }
+  return *inner;
 }
 
 Compiler::Number Compiler::number(const Json& hex) {

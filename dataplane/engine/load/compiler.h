@@ -98,6 +98,8 @@ class Compiler {
   std::uint32_t field_index(std::uint32_t header, const Json& name) const;
 
   // compile_expression.cpp: compiles one statement at a time into pending_.
+  // Removes the wrapping of {"type": "expression", "value": {"type": ...}}.
+  static const Json& unwrap(const Json& node);
   static Number number(const Json& hex);
   static Bytes bytes(const Json& hex);
   void operation(const Json& node);

@@ -2,21 +2,10 @@
 
 #include <algorithm>
 
+#include "dataplane/engine/control/sorted_keys.h"
 #include "dataplane/engine/tables/action_call.h"
 
 namespace tiercast::engine {
-
-namespace {
-
-template <class Map>
-std::vector<std::uint32_t> sorted_keys(const Map& map) {
-  std::vector<std::uint32_t> keys;
-  for (const auto& [key, value] : map) keys.push_back(key);
-  std::sort(keys.begin(), keys.end());
-  return keys;
-}
-
-}  // namespace
 
 Status ProfileMembers::missing(const char* what, std::uint32_t id) const {
   return {ErrorCode::kNotFound,

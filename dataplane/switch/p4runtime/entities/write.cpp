@@ -246,8 +246,8 @@ void write_clone_session(const Target& target, Update::Type type,
     return;
   }
   if (entry.class_of_service() != 0)
-    throw invalid(fmt::format("{}: class_of_service {} is not 0 (a port has one queue)", place,
-                              entry.class_of_service()));
+    throw invalid(
+        fmt::format("{}: class_of_service {}; valid: 0", place, entry.class_of_service()));
   if (entry.packet_length_bytes() < 0 || entry.packet_length_bytes() > 0xffff)
     throw invalid(fmt::format("{}: packet_length_bytes {} is not one of 0 to 65535", place,
                               entry.packet_length_bytes()));
