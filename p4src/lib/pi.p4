@@ -6,7 +6,8 @@
 // The delay is the wait of the packet that departs first in the period, so p changes only while
 // packets depart. That packet makes up for the periods without any, which a timer would have seen
 // pass: on a busy link the delay stayed what it was, on an idle one it was 0. Together they move p by
-// alpha (delay - target) each; 256 of them take it to its end.
+// alpha (delay - target) each. After 256 of them p is 0 on an idle link; on a busy one they are
+// none, since the port had another policy for so long.
 //
 // Fixed point: probabilities have 32 fraction bits. A change rounds by less than alpha and beta,
 // which have 10 to 14 significant bits.
@@ -67,7 +68,9 @@ control PiUpdate(in bit<32> departs_us,  // when the packet departs, modulo 2^32
                 }
             }
             bit<32> all = 0xffffffff;
-            if (missed < 256) {
+            if (!was_idle && missed >= 256) {
+                all = 0;  // the port had another policy meanwhile
+            } else if (missed < 256) {
                 bit<32> part = missed * (each >> 8);
                 if (part < 1 << 24) {
                     all = part << 8;

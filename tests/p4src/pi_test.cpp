@@ -204,6 +204,7 @@ TEST_F(Pi, MissedPeriodsCount) {
   struct Vector {
     double p, previous, wait;  // s
     double next;
+    std::int64_t periods = 3;
   };
   PiParameters gains;
   gains.target = 0.060;
@@ -214,7 +215,8 @@ TEST_F(Pi, MissedPeriodsCount) {
       {0.2, 0.080, 0.080, 0.2 + a * 3 * 0.020},
       {0.2, 0.050, 0.070, 0.2 + a * (-2 * 0.010 + 0.010) + b * 0.020},
       {0.2, 0.090, 0.080, 0.2 + a * (2 * 0.030 + 0.020) - b * 0.010},
-      {0.2, 0.000, 0.250, 0.2 + 3 * 0.02},  // at most 0.02 a period
+      {0.2, 0.000, 0.250, 0.2 + 3 * 0.02},        // at most 0.02 a period
+      {0.2, 0.080, 0.080, 0.2 + a * 0.020, 300},  // the port had another policy meanwhile
   };
   for (const Vector& v : vectors) {
     bench.finish();
@@ -228,7 +230,7 @@ TEST_F(Pi, MissedPeriodsCount) {
     bench.set_cell("pi_probability", kPort, static_cast<std::uint32_t>(std::lround(v.p * kOne)));
     bench.set_cell("pi_delay_us", kPort, static_cast<std::uint32_t>(std::lround(v.previous * 1e6)));
     bench.set_cell("pi_updated_us", kPort,
-                   static_cast<std::uint32_t>(departs_us - 3 * (1 << 14) - 100));
+                   static_cast<std::uint32_t>(departs_us - v.periods * (1 << 14) - 100));
     bench.advance(2 * kMillisecond);
     EXPECT_NEAR(probability(), v.next, 2e-5) << v.previous << " " << v.wait;
   }
