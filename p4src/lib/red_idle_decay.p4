@@ -13,7 +13,7 @@ control RedIdleDecay(in bit<16> packets, inout bit<32> average) {
     }
 
     // Whole bytes: bmv2 takes no prefix of a key of 12 bits.
-    // Entry: 16 bits of key with their mask, 16 of action data.
+    // Entry: 16 bits of key with their mask, 32 of action data.
     @name(".red_idle_decay")
     table red_idle_decay {
         key = { packets: lpm @name("packets"); }
