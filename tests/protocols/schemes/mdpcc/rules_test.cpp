@@ -307,8 +307,14 @@ TEST_F(MdpccSender, ReflectsReportsOfThoseItDoesNotProbe) {
 
 TEST_F(MdpccSender, ReflectsNoMoreReportsInAGrttThanTheBound) {
   now = now + ms(100);
-  for (int i = 0; i < 1500; ++i) sink.give(sender, now, answer(7, 2000));
+  for (std::uint32_t id = 1; id <= 5; ++id) sink.give(sender, now, answer(id, 1000));
+  ASSERT_EQ(sender.representatives().size(), 5u);
+  for (int i = 0; i < 1500; ++i) sink.give(sender, now, answer(7, 2000));  // never one of them
   EXPECT_EQ(sink.reports.size(), 1000u);
+  for (const Time then = now; now - then < ms(1000);) tick();
+  now = now + ms(100);
+  sink.give(sender, now, answer(7, 2000));
+  EXPECT_EQ(sink.reports.size(), 1001u);
 }
 
 TEST_F(MdpccSender, RefusesForgedReports) {
