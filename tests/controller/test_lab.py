@@ -3,9 +3,11 @@
 import asyncio
 import hmac
 import os
+import shutil
 import socket
 import struct
 from ipaddress import IPv4Address
+from pathlib import Path
 
 import grpc
 import pytest
@@ -460,8 +462,11 @@ async def test_over_tcp_only_agents_may_report(tmp_path, keys) -> None:
         await bench.service.close()
 
 
-def test_a_key_that_others_may_use_is_refused_however_it_is_named(keys) -> None:
+def test_a_key_that_others_may_use_is_refused_however_it_is_named(
+    keys: Path, tmp_path: Path
+) -> None:
     """`tls` of a switch names a folder, or its files."""
+    keys = shutil.copytree(keys, tmp_path / "keys")
     key = keys / "controller.key"
     named = Tls(keys / "ca.pem", keys / "controller.pem", key)
     assert named.credentials() and named.server_credentials()
