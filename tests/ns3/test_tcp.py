@@ -140,7 +140,9 @@ def test_renos_rate_is_padhyes(tmp_path: Path, count: int) -> None:
     assert 0.9 < statistics.mean(ratios) < 1.25, (ratios, mine[0])
 
 
-OUTAGE = ALONE + "events: [{{at: {down}s, link: 0-1, up: false}}, {{at: {up}s, link: 0-1, up: true}}]"
+OUTAGE = (
+    ALONE + "events: [{{at: {down}s, link: 0-1, up: false}}, {{at: {up}s, link: 0-1, up: true}}]"
+)
 
 
 @pytest.mark.parametrize(("stack", "first_data_s"), [("linux", 5), ("ns2", 7)])
