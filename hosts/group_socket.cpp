@@ -121,12 +121,11 @@ void GroupSocket::prepare() {
 
 std::span<const Datagram> GroupSocket::receive() {
   prepare();
-  int count = -1;
-  for (int tries = 0; count < 0; ++tries) {
-    // With MSG_TRUNC, msg_len is the datagram's full length even if it exceeds the buffer.
-    count =
-        recvmmsg(fd_.get(), buffers_->headers.data(), kBatch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
-    if (count >= 0) break;
+  int count;
+  // With MSG_TRUNC, msg_len is the datagram's full length even if it exceeds the buffer.
+  for (int tries = 0; (count = recvmmsg(fd_.get(), buffers_->headers.data(), kBatch,
+                                        MSG_DONTWAIT | MSG_TRUNC, nullptr)) < 0;
+       ++tries) {
     if (errno == EAGAIN || errno == EINTR) return {};
     if (!is_of_the_network(errno)) fail("recvmmsg");
     ++network_errors_;

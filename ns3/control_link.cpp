@@ -62,14 +62,15 @@ void ControlLink::apply(const v1::ControllerAnswer& answer, std::optional<std::u
 void ControlLink::report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank,
                          bool joins) {
   const char* what = joins ? "join" : "leave";
-  const auto number = static_cast<std::uint16_t>(session.session().session());
-  const std::uint64_t change = ++changes_[{host.name, number, rank}];
+  const Reported reported{&host, &session, rank};
+  if (const auto repeat = repeats_.find(reported); repeat != repeats_.end()) {
+    repeat->second.Cancel();
+    repeats_.erase(repeat);
+  }
   if (arrives(what, host, session, rank)) return;
-  ns3::Simulator::Schedule(ns3::Seconds(kRepeatWithinS * rng_.uniform()),
-                           [this, what, &host, &session, rank, number, change] {
-                             if (changes_[{host.name, number, rank}] == change)
-                               arrives(what, host, session, rank);
-                           });
+  repeats_[reported] = ns3::Simulator::Schedule(
+      ns3::Seconds(kRepeatWithinS * rng_.uniform()),
+      [this, what, &host, &session, rank] { arrives(what, host, session, rank); });
 }
 
 bool ControlLink::arrives(const char* what, const HostSpec& host,

@@ -6,6 +6,8 @@
 // awaited.
 #pragma once
 
+#include <ns3/event-id.h>
+
 #include <cstdint>
 #include <functional>
 #include <istream>
@@ -56,8 +58,9 @@ class ControlLink {
   Records& records_;
   Rng rng_;
   TopRank top_rank_;
-  // How often the host has joined or left: a later change takes the place of a repeat.
-  std::map<std::tuple<std::string, std::uint16_t, Rank>, std::uint64_t> changes_;
+  // The last repeats of reports that were lost. A later change of the same takes their place.
+  using Reported = std::tuple<const HostSpec*, const v1::SimulatedSession*, Rank>;
+  std::map<Reported, ns3::EventId> repeats_;
 };
 
 }  // namespace tiercast::ns3_runtime

@@ -65,7 +65,7 @@ class Tls:
         ca, certificate, key = folder / CA, folder / certificate_file(role), folder / key_file(role)
         for file in (ca, certificate):
             _content(file)
-        _secret(key)
+        _content(key, is_secret=True)
         return cls(ca, certificate, key, server.name_in_certificate if server else "")
 
     def credentials(self) -> grpc.ChannelCredentials:
@@ -77,7 +77,7 @@ class Tls:
             )
             raise ConfigurationError(f"tls: {given} without {missing}; valid: both, or neither")
         return grpc.ssl_channel_credentials(
-            _content(self.ca), _secret(self.key), _content(self.certificate)
+            _content(self.ca), _content(self.key, is_secret=True), _content(self.certificate)
         )
 
     @property
@@ -87,7 +87,7 @@ class Tls:
 
     def server_credentials(self) -> grpc.ServerCredentials:
         """A server's: clients must show a certificate. Raises ConfigurationError."""
-        certificate, key = _content(self.certificate), _secret(self.key)
+        certificate, key = _content(self.certificate), _content(self.key, is_secret=True)
         if certificate is None or key is None:
             raise ConfigurationError("tls: a server needs a certificate and its key")
         return grpc.ssl_server_credentials(
@@ -130,20 +130,14 @@ def has_role(peer: Mapping[str, Iterable[bytes] | None], role: KeyRole) -> bool:
     return role.name_in_certificate.encode() in names
 
 
-def _content(path: Path | None) -> bytes | None:
-    try:
-        return None if path is None else path.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"tls: {path}: {error.strerror}") from None
-
-
-def _secret(path: Path | None) -> bytes | None:
+def _content(path: Path | None, *, is_secret: bool = False) -> bytes | None:
     if path is None:
         return None
     try:
         with path.open("rb") as file:
-            # Of the file that is read: the name may lead to another one by now.
-            require_private(f"tls: {path}", os.fstat(file.fileno()).st_mode)
+            if is_secret:
+                # Of the file that is read: the name may lead to another one by now.
+                require_private(f"tls: {path}", os.fstat(file.fileno()).st_mode)
             return file.read()
     except OSError as error:
         raise ConfigurationError(f"tls: {path}: {error.strerror}") from None

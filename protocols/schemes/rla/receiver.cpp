@@ -117,8 +117,11 @@ bool Receiver::belongs(const wire::RlaData& data, std::size_t part) {
   if (started_ && first == first_ && distance >= -static_cast<std::int32_t>(ring_) &&
       distance <= kMaxDistance) {
     strays_ = 0;
-    if (distance >= 0) repeats_ = 0;
-    if (distance < 0 && (data.flags & wire::RlaData::kRetransmission) == 0) ++repeats_;
+    if (distance >= 0) {
+      repeats_ = 0;
+    } else if ((data.flags & wire::RlaData::kRetransmission) == 0) {
+      ++repeats_;
+    }
     if (data.payload_length == 0 && repeats_ >= kRepeatsToRestart) begin(data);
     return true;
   }
