@@ -37,6 +37,12 @@ struct Scheme {
   std::unique_ptr<ReceiverCore> (*make_receiver)(const SessionConfig& config);
 };
 
+// A scheme's `make_sender` or `make_receiver`, whose core checks its session itself.
+template <class Core, class Role>
+std::unique_ptr<Role> make_core(const SessionConfig& config) {
+  return std::make_unique<Core>(config);
+}
+
 // Made from schemes/schemes.txt by schemes/schemes.cmake. ConfigError if one of them is not
 // `checked`.
 std::span<const Scheme> schemes();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dataplane/engine/flat/flat_blocks.h"
+
 namespace tiercast::engine {
 
 namespace {
@@ -198,6 +200,23 @@ Writes writes(const Image& image, const FlatInstruction& i) {
     default: break;
   }
   return w;
+}
+
+CellSet written_from(const Image& image, std::uint32_t start) {
+  CellSet written(image.phv_cells);
+  const FlatGraph graph = to_blocks(image, image.flat, start);
+  const auto note = [&](const FlatInstruction& i) {
+    const Writes w = writes(image, i);
+    if (w.any) written.add_all();
+    if (operands(i.op).d) written.add(i.d);
+    for (std::uint32_t cell : w.certain) written.add(cell);
+    for (std::uint32_t cell : w.perhaps) written.add(cell);
+  };
+  for (std::uint32_t b : in_order(graph)) {
+    for (const FlatInstruction& i : graph.blocks[b].body) note(i);
+    note(graph.blocks[b].last);
+  }
+  return written;
 }
 
 CellSet cells_used_outside(const Image& image, Reads reads) {

@@ -69,6 +69,9 @@ struct Writes {
 // For instructions that do not have Operands::d.
 Writes writes(const Image& image, const FlatInstruction& instruction);
 
+// The cells that the flat code from an instruction on may write.
+CellSet written_from(const Image& image, std::uint32_t start);
+
 // What those parts of the image read that are not flat code.
 void add_field(CellSet& cells, std::uint32_t cell, std::uint32_t width);
 void add_stack_code(const Image& image, std::uint32_t begin, std::uint32_t end, CellSet& cells);

@@ -100,21 +100,8 @@ void find_extracted_fields(Image& image) {
 // Finds what egress and the checksums after it may do to headers that leave.
 void find_egress_watch(Image& image) {
   if (!image.deparser_code.empty() || !image.always_dirty.empty()) return;
-  CellSet written(image.phv_cells);
-  for (const std::uint32_t start : {image.flat.egress, image.flat.update_checksums}) {
-    const FlatGraph graph = to_blocks(image, image.flat, start);
-    const auto note = [&](const FlatInstruction& i) {
-      const Writes w = writes(image, i);
-      if (w.any) written.add_all();
-      if (operands(i.op).d) written.add(i.d);
-      for (std::uint32_t cell : w.certain) written.add(cell);
-      for (std::uint32_t cell : w.perhaps) written.add(cell);
-    };
-    for (std::uint32_t b : in_order(graph)) {
-      for (const FlatInstruction& i : graph.blocks[b].body) note(i);
-      note(graph.blocks[b].last);
-    }
-  }
+  CellSet written = written_from(image, image.flat.egress);
+  written.add(written_from(image, image.flat.update_checksums));
   std::vector<std::uint32_t> watch;
   for (const DeparseStep& step : image.deparse_steps) {
     if (step.origin_cell == 0 || written.has(step.origin_cell)) return;

@@ -17,24 +17,6 @@ std::vector<CellRun> runs(const CellSet& cells, std::uint32_t count) {
   return runs(cells, count, kLargestGap);
 }
 
-// The cells that a part of flat code may write.
-CellSet written_by(const Image& image, std::uint32_t start) {
-  CellSet written(image.phv_cells);
-  const FlatGraph graph = to_blocks(image, image.flat, start);
-  const auto note = [&](const FlatInstruction& i) {
-    const Writes w = writes(image, i);
-    if (w.any) written.add_all();
-    if (operands(i.op).d) written.add(i.d);
-    for (std::uint32_t cell : w.certain) written.add(cell);
-    for (std::uint32_t cell : w.perhaps) written.add(cell);
-  };
-  for (std::uint32_t b : in_order(graph)) {
-    for (const FlatInstruction& i : graph.blocks[b].body) note(i);
-    note(graph.blocks[b].last);
-  }
-  return written;
-}
-
 CellSet fields_of(const Image& image, std::uint32_t h) {
   CellSet cells(image.phv_cells);
   cells.add(image.headers[h].valid_cell + 1, image.headers[h].cells - 1);
@@ -182,8 +164,8 @@ LiveCells find_native_live_cells(const Image& image) {
   std::vector<std::uint32_t> leaving = image.deparser_order;
   std::sort(leaving.begin(), leaving.end());
   leaving.erase(std::unique(leaving.begin(), leaving.end()), leaving.end());
-  CellSet written = written_by(image, flat.egress);
-  written.add(written_by(image, flat.update_checksums));
+  CellSet written = written_from(image, flat.egress);
+  written.add(written_from(image, flat.update_checksums));
 
   LaterReads between(image);  // of the engine, between the parts and after them
   between.live = cells_used_between(image);

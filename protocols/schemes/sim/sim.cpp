@@ -22,12 +22,8 @@ Scheme scheme() {
       .parameters = parameter_list(),
       .records = kRecords,
       .lies = kLies,
-      .make_sender = [](const SessionConfig& config) -> std::unique_ptr<SenderCore> {
-        return std::make_unique<Sender>(config);
-      },
-      .make_receiver = [](const SessionConfig& config) -> std::unique_ptr<ReceiverCore> {
-        return std::make_unique<Receiver>(config);
-      },
+      .make_sender = make_core<Sender, SenderCore>,
+      .make_receiver = make_core<Receiver, ReceiverCore>,
   };
 }
 
