@@ -29,7 +29,7 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installation")
     for component in ("tiercast", "tiercast-ns3"):
         command = ["cmake", "--install", binaries.BUILD, "--component", component]
-        subprocess.run([*command, "--prefix", folder / "first"], check=True, capture_output=True)
+        subprocess.run([*command, "--prefix", folder / "first"], check=True)
     return (folder / "first").rename(folder / "usr")
 
 
