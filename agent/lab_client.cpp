@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -39,6 +40,15 @@ std::shared_ptr<grpc::Channel> make_channel(const std::string& address,
   }
 }
 
+// Tells this program from an earlier one with the same name.
+v1::Hello with_instance(v1::Hello hello) {
+  std::random_device random;
+  std::uint64_t instance = 0;
+  while (instance == 0) instance = std::uint64_t{random()} << 32 | random();
+  hello.set_instance(instance);
+  return hello;
+}
+
 std::string describe(const grpc::Status& status) {
   if (status.ok()) return "it closed the stream without Stop";
   return fmt::format("{} (gRPC status {})", status.error_message(),
@@ -50,7 +60,7 @@ std::string describe(const grpc::Status& status) {
 LabClient::LabClient(const std::string& address, const v1::Hello& hello,
                      const control::Access& access, Duration patience)
     : address_(address),
-      hello_(hello),
+      hello_(with_instance(hello)),
       patience_(patience),
       wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       channel_(make_channel(address, access)),
@@ -82,13 +92,41 @@ void LabClient::push(LabEvent event) {
 
 void LabClient::send(v1::Records records) {
   if (records.records_size() == 0) return;
+  const auto message = std::make_shared<v1::FromAgent>();
+  message->mutable_records()->Swap(&records);
   const std::lock_guard lock(mutex_);
-  if (outgoing_.size() >= kMaxQueuedBatches) {
-    dropped_ += static_cast<std::uint64_t>(records.records_size());
-    return;
-  }
-  outgoing_.push_back(std::move(records));
+  message->mutable_records()->set_sequence(sequence_);
+  sequence_ += static_cast<std::uint64_t>(message->records().records_size());
+  kept_.push_back({message, message->SpaceUsedLong(), sequence_});
+  kept_bytes_ += kept_.back().bytes;
+  while (kept_bytes_ > kMaxKeptBytes && kept_.size() > 1) drop_oldest();
   changed_.notify_all();
+}
+
+void LabClient::admitted() {
+  const std::lock_guard lock(mutex_);
+  welcomed_ = true;
+  changed_.notify_all();
+}
+
+void LabClient::acknowledged(std::uint64_t sequence) {
+  const std::lock_guard lock(mutex_);
+  while (!kept_.empty() && kept_.front().end <= sequence) {
+    acknowledged_ = kept_.front().end;
+    forget_oldest();
+  }
+  changed_.notify_all();
+}
+
+void LabClient::drop_oldest() {
+  dropped_ += kept_.front().records();
+  forget_oldest();
+}
+
+void LabClient::forget_oldest() {
+  kept_bytes_ -= kept_.front().bytes;
+  kept_.pop_front();
+  if (sent_ > 0) --sent_;
 }
 
 std::uint64_t LabClient::dropped_records() const {
@@ -139,7 +177,8 @@ grpc::Status LabClient::attend(bool& stopped) {
   {
     const std::lock_guard lock(mutex_);
     context_ = std::make_unique<grpc::ClientContext>();
-    ended_ = false;
+    ended_ = welcomed_ = false;
+    sent_ = 0;
   }
   stream_ = stub_->Attach(context_.get());
   std::thread writer([this] { write_loop(); });
@@ -149,6 +188,7 @@ grpc::Status LabClient::attend(bool& stopped) {
       case v1::ToAgent::kWelcome:
         attached_ = true;
         push(LabWelcome{message.welcome()});
+        admitted();
         break;
       case v1::ToAgent::kStart: push(LabStart{Time::nanoseconds(message.start().time_ns())}); break;
       case v1::ToAgent::kLeave: push(LabLeave{Time::nanoseconds(message.leave().time_ns())}); break;
@@ -167,6 +207,7 @@ grpc::Status LabClient::attend(bool& stopped) {
         push(object);
         break;
       }
+      case v1::ToAgent::kAcknowledge: acknowledged(message.acknowledge().sequence()); break;
       case v1::ToAgent::MESSAGE_NOT_SET: break;  // from a later version of the protocol
     }
   }
@@ -180,18 +221,21 @@ grpc::Status LabClient::attend(bool& stopped) {
 }
 
 void LabClient::write_loop() {
-  v1::FromAgent message;
-  *message.mutable_hello() = hello_;
-  bool writable = stream_->Write(message);
+  v1::FromAgent first;
+  *first.mutable_hello() = hello_;
   std::unique_lock lock(mutex_);
+  first.mutable_hello()->set_acknowledged(acknowledged_);
+  lock.unlock();
+  bool writable = stream_->Write(first);
+  lock.lock();
   while (writable && !ended_) {
-    if (!outgoing_.empty()) {
-      *message.mutable_records() = outgoing_.front();
+    if (welcomed_ && sent_ < kept_.size()) {
+      const std::shared_ptr<const v1::FromAgent> message = kept_[sent_].message;
+      ++sent_;  // first: meanwhile it may be dropped, and others move up
       lock.unlock();
-      writable = stream_->Write(message);
+      writable = stream_->Write(*message);
       lock.lock();
-      if (writable) outgoing_.pop_front();  // else the next lab gets it
-    } else if (finishing_) {
+    } else if (finishing_ && (kept_.empty() || closing_)) {
       lock.unlock();
       stream_->WritesDone();
       return;
@@ -207,16 +251,16 @@ void LabClient::finish() {
     std::unique_lock lock(mutex_);
     finishing_ = true;
     changed_.notify_all();
+    changed_.wait_for(lock, chrono(kFinishTimeout), [this] { return over_ || kept_.empty(); });
+    closing_ = true;
+    changed_.notify_all();
     if (!changed_.wait_for(lock, chrono(kFinishTimeout), [this] { return over_; })) {
       if (context_) context_->TryCancel();
     }
   }
   reader_.join();
   const std::lock_guard lock(mutex_);
-  for (const v1::Records& records : outgoing_) {
-    dropped_ += static_cast<std::uint64_t>(records.records_size());
-  }
-  outgoing_.clear();
+  while (!kept_.empty()) drop_oldest();
 }
 
 }  // namespace tiercast::agent

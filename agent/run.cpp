@@ -23,7 +23,7 @@ v1::Hello make_hello(const AgentOptions& options, v1::Role role) {
   hello.set_scheme(options.scheme);
   hello.set_session(options.session.session);
   hello.set_id(options.session.self_id);
-  hello.set_version(1);
+  hello.set_version(2);
   if (role == v1::ROLE_SENDER && options.object) {
     hello.set_object_sha256(options.object->data(), options.object->size());
   }
@@ -61,8 +61,7 @@ class Runner {
     if (lab_) {
       lab_->finish();
       if (const std::uint64_t lost = lab_->dropped_records(); lost > 0) {
-        fmt::print(stderr,
-                   "{}: {} records were dropped: the lab took them too slowly, or not at all\n",
+        fmt::print(stderr, "{}: {} records were given up: no lab has acknowledged them in time\n",
                    options_.name, lost);
       }
     }

@@ -10,12 +10,11 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tiercast_controller.agents.lab import Agent
-from tiercast_controller.agents.records import Record
+from tiercast_controller.agents.records import Batch
 from tiercast_controller.base.errors import ConfigurationError, ControllerError, NotPrimaryError
 from tiercast_controller.base.installation import VERSION
 from tiercast_controller.base.tls import Access
@@ -31,8 +30,8 @@ def main(arguments: Sequence[str] | None = None, program: str = "tiercast_contro
     parser = argparse.ArgumentParser(
         prog=program,
         description="Loads the P4 program and routes into every switch, grows multicast trees from "
-        "IGMP reports, and serves agents. Events and telemetry go to standard output, one JSON "
-        "object a line, until SIGINT or SIGTERM.",
+        "IGMP reports, and serves agents, until SIGINT or SIGTERM. Events go to standard output, "
+        "one JSON object a line, and so does telemetry unless CONFIG names a file for it.",
         epilog="\n".join(["Examples:", *(f"  {program} {one}" for one in EXAMPLES)])
         + f"\n\nan example of CONFIG:\n\n{EXAMPLE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -117,10 +116,9 @@ def _print_event(event: Event) -> None:
     print(json.dumps({"time_ns": event.time_ns, "kind": event.kind, **event.fields}), flush=True)
 
 
-async def _print_records(agent: Agent, records: Sequence[Record]) -> None:
-    for r in records:
-        line = {"time_ns": r.time_ns, "agent": agent.name, "kind": r.kind, **r.fields}
-        print(json.dumps(line), flush=True)
+async def _print_records(batch: Batch, written: Callable[[], None]) -> None:
+    print(batch.lines().decode(), end="", flush=True)
+    written()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from tiercast_controller.agents.lab import RecordSink
+from tiercast_controller.agents.records import RecordSink
 from tiercast_controller.base import bounded_yaml
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
@@ -47,6 +47,8 @@ from tiercast_controller.p4runtime.program import Program
 EXAMPLE = """\
 program: {json: p4src/compiled/tiercast.json, p4info: p4src/compiled/tiercast.p4info.txtpb}
 lab: unix:/run/tiercast/lab.sock        # agents attach here; may be left out
+records: records.jsonl                  # telemetry, which a later controller continues; if left
+                                        # out, it goes to standard output
 querier: {interval_s: 125, max_response_s: 10, version: 3}   # may be left out: no queries
 # leave_latency_s: 1                    # without a querier: from a leave until the tree is pruned
 mend_s: 60                              # how often switches are read back; 0: never
@@ -184,6 +186,7 @@ def _tls(switch: SwitchPart, keys: Path | None) -> Tls | None:
 class Config(_Part):
     program: ProgramPart
     lab: str | None = None
+    records: Path | None = None
     querier: Annotated[Querier, BeforeValidator(_keys_of_querier)] | None = None
     switches: list[SwitchPart]
     hosts: list[HostPart]
@@ -195,6 +198,12 @@ class Config(_Part):
     keys: bool | Path | None = None
     mend_s: float = Field(default=60, ge=0)
     leave_latency_s: float = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _has_agents(self) -> Config:
+        if self.records is not None and self.lab is None:
+            raise ValueError("'records' needs 'lab', where agents attach that have some")
+        return self
 
     @classmethod
     def load(cls, path: Path) -> Config:
@@ -234,6 +243,7 @@ class Config(_Part):
         on_event: Callable[[Event], None] | None = None,
         access: Access = Access(),  # noqa: B008 (frozen)
     ) -> Controller:
+        """`on_records` is for a file that names no `records`."""
         return Controller(
             self.topology(access.tls),
             [Session(s.number, s.layers, s.source, s.scheme, s.aggregation) for s in self.sessions],
@@ -242,7 +252,8 @@ class Config(_Part):
             lab_address=self.lab,
             access=access,
             querier=self.querier,
-            on_records=on_records,
+            on_records=on_records if self.records is None else None,
+            records=self.records,
             on_event=on_event,
             keys=self.keys,
             mend_s=self.mend_s or None,

@@ -27,8 +27,9 @@ from typing import Any
 from tiercast.v1 import lab_pb2, queue_pb2, trace_pb2
 
 from tiercast_controller.agents.keys import RunKeys
-from tiercast_controller.agents.lab import Agent, LabService, RecordSink
-from tiercast_controller.agents.records import Record
+from tiercast_controller.agents.lab import Agent, LabService
+from tiercast_controller.agents.record_file import RecordFile
+from tiercast_controller.agents.records import Batch, RecordSink
 from tiercast_controller.base.errors import (
     ConfigurationError,
     ControllerError,
@@ -76,6 +77,8 @@ class Event:
                    lost its program, and with it everything; updates that were written), "mended"
                    (it held something else than it should; updates that were written)
     agent          name, session, state ("attached", "detached", "lost")
+    records        agent, lost (records that it has given up: they were too many to keep until they
+                   were acknowledged)
     failure        reason
     """
 
@@ -95,6 +98,7 @@ class Controller(Readings):
         lab_address: str | None = None,
         access: Access = Access(),  # noqa: B008 (frozen)
         on_records: RecordSink | None = None,
+        records: Path | None = None,
         on_event: Callable[[Event], None] | None = None,
         querier: Querier | None = None,
         leave_latency_s: float = 0,
@@ -106,7 +110,9 @@ class Controller(Readings):
     ):
         """`programs` is that of all switches, or one for each by its name. `groups` are those of
         other programs on hosts. `lab_address` is where agents attach, "unix:/path" or, as `access`
-        says, "host:port"; None runs no Lab service. `agents` holds the names of those that may
+        says, "host:port"; None runs no Lab service. Records of agents go to
+        `on_records`, or to the file `records`, where a later controller continues them; without
+        either they are ignored. `agents` holds the names of those that may
         attach; None allows any. With `keys` they seal their messages to each other
         (docs/security.md), with keys of the secret in that file if it names one; None: if
         `lab_address` is not a Unix socket. With `querier` None, hosts are asked only where reports
@@ -153,14 +159,16 @@ class Controller(Readings):
         self._starts = set(self._switches)  # those that must answer at the start
         self._vacant_s: float | None = None  # of a standby: when it found no primary
         self._lab_address, self._access = lab_address, access
+        self._records = None if records is None else RecordFile(records)
         self._lab = LabService(
             sessions,
             self.epoch_ns,
-            on_records or _ignore_records,
+            on_records or (_ignore_records if self._records is None else self._records.take),
             self._on_agent,
             lambda session: self._subscriptions.announced(session),
             agents,
             keys=_run_keys(is_elsewhere(lab_address) if keys is None else keys),
+            on_lost=lambda agent, lost: self._emit("records", agent=agent, lost=lost),
         )
         self._subscriptions = Subscriptions(
             topology,
@@ -180,6 +188,7 @@ class Controller(Readings):
     async def stand_by(self) -> None:
         """Waits until the switches have no primary: to be called before `start`, for which
         switches that do not answer are then away."""
+        self._check_records()
         self._emit("role", state="standby")
         names = {m.client.stream: name for name, m in self._switches.items()}
         answering = await Standby(names).wait()
@@ -194,6 +203,7 @@ class Controller(Readings):
         leave, or do not answer the queries that are sent then. Raises SwitchError or
         ConfigurationError.
         """
+        self._check_records()
         managed = self._switches.values()
         started = [self._switches[name] for name in self._switches if name in self._starts]
         # A standby has nobody behind it that would serve the switches that are left.
@@ -227,6 +237,9 @@ class Controller(Readings):
         if self._lab_address is not None:
             # The lab of the controller that we have displaced may be about to end.
             patience_s = _DISPLACED_S if any(m.taken_over for m in managed) else 0
+            if self._records is not None:
+                await self._records.open(patience_s)
+                self._lab.resume(self._records.written)
             await self._lab.serve(self._lab_address, self._access, patience_s)
 
     async def wait_agents(self, names: Iterable[str], timeout_s: float = 15) -> None:
@@ -270,6 +283,8 @@ class Controller(Readings):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await self._lab.close()
+            if self._records is not None:
+                await self._records.close()
             await asyncio.gather(*(m.close() for m in self._switches.values()))
             if self.failed.done() and not self.failed.cancelled():
                 self.failed.exception()  # marks the exception as retrieved
@@ -376,6 +391,11 @@ class Controller(Readings):
         return await self._managed(switch).read_multicast()
 
     # ------------------------------------------------------------------ helpers
+
+    def _check_records(self) -> None:
+        """Before anything is taken from a controller that serves."""
+        if self._records is not None:
+            self._records.check()
 
     async def _receive(self, managed: ManagedSwitch) -> None:
         while True:
@@ -503,5 +523,5 @@ async def _all(work: Iterable[Awaitable[Any]]) -> list[Any]:
     return results
 
 
-async def _ignore_records(agent: Agent, records: Sequence[Record]) -> None:
-    pass
+async def _ignore_records(batch: Batch, written: Callable[[], None]) -> None:
+    written()

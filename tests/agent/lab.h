@@ -35,6 +35,21 @@ class TestLab : private v1::Lab::Service {
   // Returns when the script has ended. What it wrote may be read then.
   void wait() { const std::lock_guard lock(running_); }
 
+  // The next message, as a lab takes it that has written records once it has read them.
+  static bool read(Stream& stream, v1::FromAgent& message) {
+    if (!stream.Read(&message)) return false;
+    if (!message.has_records()) return true;
+    const v1::Records& records = message.records();
+    stream.Write(
+        acknowledge(records.sequence() + static_cast<std::uint64_t>(records.records_size())));
+    return true;
+  }
+
+  static v1::ToAgent acknowledge(std::uint64_t sequence) {
+    v1::ToAgent message;
+    message.mutable_acknowledge()->set_sequence(sequence);
+    return message;
+  }
   static v1::ToAgent welcome() {
     v1::ToAgent message;
     message.mutable_welcome()->set_epoch_ns(1);

@@ -68,6 +68,8 @@ class Lab(lab_pb2_grpc.LabServicer):
                     for record in message.records.records:
                         fields = {f.name: f.value for f in record.fields}
                         self.records.append((hello.name, record.kind, fields))
+                    end = message.records.sequence + len(message.records.records)
+                    self.say(hello.name, acknowledge=lab_pb2.Acknowledge(sequence=end))
                 self.detached.put(hello.name)
             except grpc.RpcError:
                 pass

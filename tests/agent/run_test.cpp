@@ -126,9 +126,10 @@ TEST(AgentRun, AStartThatItHeardLateIsAPause) {
   TestLab lab([&](TestLab::Stream& stream) {
     v1::FromAgent message;
     stream.Read(&message);
+    stream.Write(TestLab::welcome());
     stream.Write(TestLab::start(Duration::milliseconds(300)));
     stream.Write(TestLab::stop());
-    while (stream.Read(&message)) {
+    while (TestLab::read(stream, message)) {
       for (const v1::Record& record : message.records().records()) {
         if (record.kind() == "pause") longest_us = std::max(longest_us, record.fields(0).value());
       }
@@ -154,7 +155,7 @@ TEST(AgentRun, WithALabItStartsAtStartAndEndsAtStop) {
     stream.Write(TestLab::membership(0, 7));  // more than the session's layers
     stream.Write(TestLab::membership(0, -1));
     stream.Write(TestLab::stop());
-    while (stream.Read(&message)) {
+    while (TestLab::read(stream, message)) {
       for (const v1::Record& record : message.records().records()) {
         ++(record.kind() == "pause" ? pauses : records);
       }
@@ -178,11 +179,11 @@ TEST(AgentRun, WithALabItLeavesAndComesBack) {
     v1::FromAgent message;
     stream.Read(&message);
     for (const v1::ToAgent& order :
-         {TestLab::start(), TestLab::leave(), TestLab::leave(), TestLab::start(), TestLab::start(),
-          TestLab::leave(), TestLab::stop()}) {
+         {TestLab::welcome(), TestLab::start(), TestLab::leave(), TestLab::leave(),
+          TestLab::start(), TestLab::start(), TestLab::leave(), TestLab::stop()}) {
       stream.Write(order);
     }
-    while (stream.Read(&message)) {
+    while (TestLab::read(stream, message)) {
       for (const v1::Record& record : message.records().records()) kinds.push_back(record.kind());
     }
     return grpc::Status::OK;
@@ -204,12 +205,13 @@ TEST(AgentRun, BeforeItsStartItReportsPausesAlone) {
   TestLab lab([&](TestLab::Stream& stream) {
     v1::FromAgent message;
     stream.Read(&message);
+    stream.Write(TestLab::welcome());
     stream.Write(TestLab::leave());
-    while (kinds.size() < 2 && stream.Read(&message)) {
+    while (kinds.size() < 2 && TestLab::read(stream, message)) {
       for (const v1::Record& record : message.records().records()) kinds.push_back(record.kind());
     }
     stream.Write(TestLab::stop());
-    while (stream.Read(&message)) {
+    while (TestLab::read(stream, message)) {
     }
     return grpc::Status::OK;
   });

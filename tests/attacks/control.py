@@ -4,7 +4,7 @@ and needs a running event loop."""
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,8 +12,8 @@ import grpc
 from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc, sender_pb2, sender_pb2_grpc, session_pb2
-from tiercast_controller.agents.lab import Agent, LabService
-from tiercast_controller.agents.records import Record
+from tiercast_controller.agents.lab import LabService
+from tiercast_controller.agents.records import Batch
 from tiercast_controller.base.tls import Access, KeyRole, Tls
 from tiercast_controller.network.topology import Session
 from tiercast_controller.p4runtime.client import P4RuntimeClient
@@ -146,9 +146,10 @@ async def path_as_kind(folder: Path, program: Program) -> Row:
     }
     with Recorder(run) as recorder:
 
-        async def store(agent: Agent, records: Sequence[Record]) -> None:
-            for one in records:
-                recorder.add(one.kind, 0, agent.name, one.fields)
+        async def store(batch: Batch, written: Callable[[], None]) -> None:
+            for one in batch.records:
+                recorder.add(one.kind, 0, batch.agent, one.fields)
+            written()
 
         service = LabService(
             [Session(1, 1, "h0", records=("sim.round",))], 0, store, lambda how, agent: None,
@@ -177,7 +178,7 @@ async def reported(address: str, keys: Path, kind: str, field: str) -> grpc.Stat
     async with channel(address, tls) as there:
         stream = lab_pb2_grpc.LabStub(there).Attach(timeout=PATIENCE_S)
         hello = lab_pb2.Hello(
-            role=lab_pb2.ROLE_RECEIVER, name="h1", scheme="sim", session=1, version=1
+            role=lab_pb2.ROLE_RECEIVER, name="h1", scheme="sim", session=1, version=2, instance=1
         )
         record = lab_pb2.Record(kind=kind, fields=[lab_pb2.Field(name=field, value=1)])
         await stream.write(lab_pb2.FromAgent(hello=hello))

@@ -943,8 +943,9 @@ async def test_a_sender_is_told_its_membership(start, igmp, socket_directory) ->
     async with grpc.aio.insecure_channel(address) as channel:
         call = lab_pb2_grpc.LabStub(channel).Attach(wait_for_ready=True)
         hello = lab_pb2.Hello(
-            role=lab_pb2.ROLE_SENDER, name="h0", scheme="sim", session=1, id=0, version=1
-        )
+            role=lab_pb2.ROLE_SENDER, name="h0", scheme="sim", session=1, id=0, version=2,
+            instance=1,
+        )  # fmt: skip
         await call.write(lab_pb2.FromAgent(hello=hello))
         await run.controller.wait_agents(["h0"], PATIENCE_S)
         run.controller.start_sessions()

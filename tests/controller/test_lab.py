@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import struct
+from collections.abc import Callable
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller.agents.keys import RunKeys
 from tiercast_controller.agents.lab import LabService
 from tiercast_controller.agents.listening import AddressInUseError
-from tiercast_controller.agents.records import RECEIVERS
+from tiercast_controller.agents.records import RECEIVERS, Batch
 from tiercast_controller.base.errors import AgentError, ConfigurationError
 from tiercast_controller.base.tls import Access, KeyRole, Tls
 from tiercast_controller.controller import is_elsewhere
@@ -32,6 +33,11 @@ def fields(kind: str, value: float) -> list[lab_pb2.Field]:
     return [lab_pb2.Field(name=name, value=value) for name in RECEIVERS[kind]]
 
 
+def numbered(number: int) -> lab_pb2.Record:
+    top = [lab_pb2.Field(name="top", value=number)]
+    return lab_pb2.Record(time_ns=number, kind="subscription", fields=top)
+
+
 class AgentStream:
     """The agent's end of a stream."""
 
@@ -44,18 +50,23 @@ class AgentStream:
         self.call = lab_pb2_grpc.LabStub(self._channel).Attach(wait_for_ready=True)
 
     async def hello(
-        self, role=RECEIVER, name="h15", scheme="sim", session=1, version=1, object_sha256=b"",
-        number=15,
+        self, role=RECEIVER, name="h15", scheme="sim", session=1, version=2, object_sha256=b"",
+        number=15, instance=1, acknowledged=0,
     ):  # fmt: skip
         hello = lab_pb2.Hello(
             role=role, name=name, scheme=scheme, session=session, id=number, version=version,
-            object_sha256=object_sha256,
+            object_sha256=object_sha256, instance=instance, acknowledged=acknowledged,
         )  # fmt: skip
         await self.call.write(lab_pb2.FromAgent(hello=hello))
         return self
 
-    async def records(self, *records: lab_pb2.Record) -> None:
-        await self.call.write(lab_pb2.FromAgent(records=lab_pb2.Records(records=records)))
+    async def records(self, *records: lab_pb2.Record, sequence: int = 0) -> None:
+        batch = lab_pb2.Records(records=records, sequence=sequence)
+        await self.call.write(lab_pb2.FromAgent(records=batch))
+
+    async def numbered(self, *numbers: int) -> None:
+        """Records of these numbers in a row, which say it."""
+        await self.records(*map(numbered, numbers), sequence=numbers[0])
 
     async def next(self):
         """The next message as (kind, message); (None, status code) at the end."""
@@ -80,7 +91,10 @@ class AgentStream:
 class Bench:
     def __init__(self, directory, names=None, keys=None):
         self.address = f"unix:{directory}/lab.sock"
-        self.received: list = []
+        self.received: list[Batch] = []
+        self.lost: list = []
+        self.writes = True  # what it takes; or keeps it
+        self.unwritten: list = []
         self.states: list = []
         self.agents: list[AgentStream] = []
         self.service = LabService(
@@ -91,14 +105,34 @@ class Bench:
             top_rank=lambda session: 2 if session == 1 else -1,
             names=names,
             keys=keys,
+            on_lost=lambda agent, records: self.lost.append((agent, records)),
         )
 
-    async def _on_records(self, agent, records) -> None:
-        self.received.append((agent.name, records))
+    async def _on_records(self, batch, written) -> None:
+        self.received.append(batch)
+        self.unwritten.append(written)
+        if self.writes:
+            self.write()
+
+    def write(self) -> None:
+        for written in self.unwritten:
+            written()
+        self.unwritten.clear()
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of numbered records."""
+        return [record.time_ns for batch in self.received for record in batch.records]
 
     def agent(self, tls: Tls | None = None) -> AgentStream:
         self.agents.append(AgentStream(self.address, tls))
         return self.agents[-1]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -261,14 +295,21 @@ async def test_a_run_of_a_sender_and_a_receiver(bench) -> None:
         )
     )
     bench.service.stop_agents()
-    assert (await receiver.next())[0] == "stop"
+    assert {(await receiver.next())[0] for _ in range(2)} == {"acknowledge", "stop"}
     assert (await sender.next())[0] == "stop"
-    await receiver.records(lab_pb2.Record(time_ns=6, kind="socket", fields=fields("socket", 0)))
+    await receiver.records(
+        lab_pb2.Record(time_ns=6, kind="socket", fields=fields("socket", 0)), sequence=1
+    )
+    kind, said = await receiver.next()
+    assert (kind, said.sequence) == ("acknowledge", 2)
     for agent in (sender, receiver):
         await agent.call.done_writing()
         assert await agent.next() == (None, grpc.StatusCode.OK)
     await bench.service.wait_detached(PATIENCE_S)
-    assert [(name, [(r.time_ns, r.kind, r.fields) for r in rs]) for name, rs in bench.received] == [
+    received = [
+        (b.agent, [(r.time_ns, r.kind, r.fields) for r in b.records]) for b in bench.received
+    ]
+    assert received == [
         ("h15", [(5, "received", dict.fromkeys(RECEIVERS["received"], 1.0))]),
         ("h15", [(6, "socket", dict.fromkeys(RECEIVERS["socket"], 0.0))]),
     ]
@@ -286,13 +327,118 @@ async def test_an_agent_that_attaches_late_starts_at_once(bench) -> None:
     assert [(await agent.next())[0] for _ in range(2)] == ["welcome", "start"]
 
 
+async def acknowledged(agent: AgentStream) -> int:
+    kind, said = await agent.next()
+    assert kind == "acknowledge"
+    return said.sequence
+
+
+async def test_records_are_acknowledged_once_they_are_written(bench) -> None:
+    bench.writes = False
+    agent = await bench.agent().hello()
+    assert (await agent.next())[0] == "welcome"
+    await agent.numbered(0, 1)
+    await agent.numbered(2)
+    await until(lambda: len(bench.received) == 2)
+    bench.service.stop_agents()
+    assert (await agent.next())[0] == "stop"  # and nothing before it
+    bench.write()
+    assert [await acknowledged(agent) for _ in range(2)] == [2, 3]
+    assert [(one.sequence, one.end) for one in bench.received] == [(0, 2), (2, 3)]
+
+
+async def test_records_that_come_again_are_taken_once(bench) -> None:
+    """The agent cannot know what has arrived of what it sent on a stream that broke."""
+    first = await bench.agent().hello()
+    assert (await first.next())[0] == "welcome"
+    await first.numbered(0, 1)
+    assert await acknowledged(first) == 2
+    bench.writes = False
+    await first.numbered(2)
+    await until(lambda: len(bench.received) == 2)
+    await first.close()
+    await bench.service.wait_detached(PATIENCE_S)
+
+    second = await bench.agent().hello(acknowledged=2)
+    assert (await second.next())[0] == "welcome"
+    assert await acknowledged(second) == 2  # it may not have heard that
+    bench.write()  # what came on the first stream
+    assert await acknowledged(second) == 3
+    await second.numbered(2)
+    await second.numbered(2, 3)
+    await until(lambda: len(bench.received) == 3)
+    bench.write()
+    assert await acknowledged(second) == 4
+    assert bench.numbers == [0, 1, 2, 3] and bench.lost == []
+
+
+async def test_an_agent_that_was_started_again_counts_from_0(bench) -> None:
+    first = await bench.agent().hello(instance=7)
+    assert (await first.next())[0] == "welcome"
+    await first.numbered(0, 1, 2)
+    assert await acknowledged(first) == 3
+    await first.close()
+    await bench.service.wait_detached(PATIENCE_S)
+    second = await bench.agent().hello(instance=8)
+    assert (await second.next())[0] == "welcome"
+    await second.numbered(0, 1)
+    assert await acknowledged(second) == 2  # and not, at first, 3
+    assert bench.numbers == [0, 1, 2, 0, 1] and bench.lost == []
+    assert [one.instance for one in bench.received] == [7, 8]
+
+
+async def test_records_that_the_agent_has_given_up_are_counted(bench) -> None:
+    agent = await bench.agent().hello()
+    await agent.numbered(0)
+    await agent.numbered(5, 6)
+    await until(lambda: bench.numbers == [0, 5, 6])
+    await until(lambda: bench.lost == [("h15", 4)])
+
+
+async def test_a_lab_takes_nothing_that_its_predecessor_has_written(bench) -> None:
+    bench.service.resume({("h15", 1): 2, ("h16", 1): 9})
+    agent = await bench.agent().hello()
+    assert (await agent.next())[0] == "welcome"
+    assert await acknowledged(agent) == 2
+    await agent.numbered(0, 1)
+    await agent.numbered(2)
+    assert await acknowledged(agent) == 3
+    assert bench.numbers == [2]
+
+
+async def test_what_another_lab_has_acknowledged_is_not_lost(bench) -> None:
+    """One whose records are elsewhere."""
+    agent = await bench.agent().hello(acknowledged=5)
+    assert (await agent.next())[0] == "welcome"
+    assert await acknowledged(agent) == 5
+    await agent.numbered(5)
+    assert await acknowledged(agent) == 6
+    await agent.numbered(7)
+    assert await acknowledged(agent) == 8
+    assert bench.numbers == [5, 7] and bench.lost == [("h15", 1)]
+
+
+async def test_a_number_that_is_too_high_is_refused(bench) -> None:
+    agent = await bench.agent().hello()
+    await agent.records(numbered(0), sequence=2**64 - 1)
+    code, text = await agent.refusal()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert text == f"'h15': sequence {2**64 - 1} is too high"
+
+
 NO_NAME = "is not a name; valid: letters, digits, '.', '_' and '-', at most 64"
 
 
 @pytest.mark.parametrize(
     ("hello", "code", "text"),
     [
-        ({"version": 2}, "FAILED_PRECONDITION", "'h15': version 2 of tiercast.v1, not 1"),
+        (
+            {"version": 1},
+            "FAILED_PRECONDITION",
+            "'h15': version 1 of tiercast.v1, not 2: the agent and this lab are of different "
+            "releases",
+        ),
+        ({"instance": 0}, "INVALID_ARGUMENT", "'h15': instance is 0; valid: 1 to 2^64 - 1"),
         ({"name": ""}, "INVALID_ARGUMENT", f"'' {NO_NAME}"),
         ({"name": "../h15"}, "INVALID_ARGUMENT", f"'../h15' {NO_NAME}"),
         ({"role": 0}, "INVALID_ARGUMENT", "'h15': role 0 is not 1 or 2"),

@@ -3,7 +3,13 @@ their own: a chain of four tiercast-switches, hosts with their kernels' IGMP, an
 counted one by one. Needs root."""
 
 import asyncio
+import json
+import signal
 import time
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from tiercast_lab.run.mininet.commands import veth_eal
@@ -11,7 +17,7 @@ from tiercast_lab.run.mininet.commands import veth_eal
 from ..namespaces import command_in, ip
 from ..patience import PATIENCE_S
 from .chain import ROOT, SWITCHES, running_network
-from .processes import Traffic, config_of, controllers, held, unnumbered
+from .processes import ControllerProcess, Traffic, config_of, controllers, held, unnumbered
 
 pytestmark = pytest.mark.slow  # real switches and controllers, in real time
 
@@ -27,6 +33,8 @@ FORGETFUL = QUERIER | {"startup_interval_s": 5}
 NO_MENDING = {"mend_s": 0}
 HOST = ROOT / "build/hosts/tiercast-host"
 SENDER = ROOT / "build/dataplane/sender/tiercast-send"
+AGENTS = ("h0", "h1", "h2")
+SESSION = {"number": 1, "layers": 1, "source": "h0", "scheme": "sim"}
 
 
 @pytest.fixture
@@ -267,6 +275,42 @@ async def received(controller, name: str, packets: float) -> dict:
             await asyncio.sleep(0.05)
 
 
+@asynccontextmanager
+async def session_of_agents(network, lab: str, folder: Path) -> AsyncIterator[list[Process]]:
+    """tiercast-send at h0, tiercast-host at h1 and h2, in session 1. They outlive a lab. What each
+    records is also in <folder>/<name>.jsonl."""
+
+    def common(name: str) -> list[str]:
+        options = ["--scheme", "sim", "--session", "1", "--layers", "1", "--lab", lab]
+        options += ["--lab-patience", "600s", "--name", name, "--id", name[1:]]
+        return [*options, "--trace", f"{folder}/{name}.jsonl"]
+
+    limits = [f"--set=sim.{name}=400kbit/s" for name in ("min_rate", "initial_rate", "max_rate")]
+    ip("-n", network.namespace("h0"), "address", "flush", "dev", "eth0")  # it is the sender's
+    commands = {
+        "h0": [
+            *(SENDER, *veth_eal("eth0"), "--", *common("h0"), *limits),
+            *("--address", "10.0.0.2", "--mac", "02:00:00:00:00:00"),
+            *("--gateway-mac", "02:00:00:01:00:ff"),
+        ],
+        **{
+            name: [HOST, "recv", *common(name), "--interface", "eth0", "--source", "10.0.0.2"]
+            for name in ("h1", "h2")
+        },
+    }
+    agents = []
+    try:
+        for name, command in commands.items():
+            inside = command_in(network.namespace(name), *command)
+            agents.append(await asyncio.create_subprocess_exec(*inside))
+        yield agents
+    finally:
+        for one in agents:
+            if one.returncode is None:
+                one.kill()
+                await one.wait()
+
+
 @pytest.mark.parametrize(
     ("sealed", "dies"),
     [(False, True), (True, True), (False, False)],
@@ -278,53 +322,100 @@ async def test_a_session_goes_on_over_the_end_of_its_controller(
     """tiercast-send and tiercast-host go on with what they do, and attach to whoever comes: after
     the controller's death, or when another one has taken over, at the same address."""
     lab = f"unix:{socket_directory}/lab.sock"
-    session = {"number": 1, "layers": 1, "source": "h0", "scheme": "sim"}
     keys = str(tmp_path / "run.secret") if sealed else False
-    config = config_of(network.topology, querier=QUERIER, lab=lab, sessions=[session], keys=keys)
-    common = ["--scheme", "sim", "--session", "1", "--layers", "1", "--lab", lab]
-    common += ["--lab-patience", "600s"]
-    limits = [f"--set=sim.{name}=400kbit/s" for name in ("min_rate", "initial_rate", "max_rate")]
-    ip("-n", network.namespace("h0"), "address", "flush", "dev", "eth0")  # it is the sender's
-    commands = {
-        "h0": [
-            *(SENDER, *veth_eal("eth0"), "--", *common, *limits, "--name", "h0", "--id", "0"),
-            *("--address", "10.0.0.2", "--mac", "02:00:00:00:00:00"),
-            *("--gateway-mac", "02:00:00:01:00:ff"),
-        ],
-        **{
-            f"h{i}": [
-                *(HOST, "recv", *common, "--name", f"h{i}", "--id", f"{i}"),
-                *("--interface", "eth0", "--source", "10.0.0.2"),
-            ]
-            for i in (1, 2)
-        },
-    }
-    agents = []
-    async with controllers(config, tmp_path) as start:
+    config = config_of(network.topology, querier=QUERIER, lab=lab, sessions=[SESSION], keys=keys)
+    async with (
+        controllers(config, tmp_path) as start,
+        session_of_agents(network, lab, tmp_path) as agents,
+    ):
         first = await start()
         await first.says("ready")
-        try:
-            for name, command in commands.items():
-                inside = command_in(network.namespace(name), *command)
-                agents.append(await asyncio.create_subprocess_exec(*inside))
-            for name in ("h1", "h2"):
-                before = await received(first, name, 1)
-            if dies:
-                await first.kill()
-            second = await start()
-            if not dies:
-                assert await asyncio.wait_for(first.process.wait(), PATIENCE_S) == 1
-            for name in commands:
-                await second.says("agent", state="attached", name=name)
-            for name in ("h1", "h2"):
-                after = await received(second, name, before["packets"] + 100)
-                assert after["lost"] == 0, name
-            assert [one.returncode for one in agents] == [None] * 3
-            assert await second.end() == 0
-            for one in agents:
-                assert await asyncio.wait_for(one.wait(), PATIENCE_S) == 0
-        finally:
-            for one in agents:
-                if one.returncode is None:
-                    one.kill()
-                    await one.wait()
+        for name in ("h1", "h2"):
+            before = await received(first, name, 1)
+        if dies:
+            await first.kill()
+        second = await start()
+        if not dies:
+            assert await asyncio.wait_for(first.process.wait(), PATIENCE_S) == 1
+        for name in AGENTS:
+            await second.says("agent", state="attached", name=name)
+        for name in ("h1", "h2"):
+            after = await received(second, name, before["packets"] + 100)
+            assert after["lost"] == 0, name
+        assert [one.returncode for one in agents] == [None] * 3
+        assert await second.end() == 0
+        for one in agents:
+            assert await asyncio.wait_for(one.wait(), PATIENCE_S) == 0
+
+
+def rows(path: Path) -> list[dict]:
+    """The whole lines of a file."""
+    content = path.read_bytes() if path.exists() else b""
+    return [json.loads(line) for line in content[: content.rfind(b"\n") + 1].splitlines()]
+
+
+async def test_every_record_is_written_once_whoever_dies(
+    network, tmp_path, socket_directory
+) -> None:
+    """Also those that were on their way to a controller, which had not read them when it was
+    killed, and those that were made while nobody was there."""
+    lab, records = f"unix:{socket_directory}/lab.sock", tmp_path / "records.jsonl"
+    config = config_of(
+        network.topology, querier=QUERIER, lab=lab, sessions=[SESSION], records=str(records)
+    )
+
+    async def more(count: int = 10) -> None:
+        """Waits until every agent has recorded so much more."""
+        before = {name: len(rows(tmp_path / f"{name}.jsonl")) for name in AGENTS}
+        async with asyncio.timeout(PATIENCE_S):
+            for name in AGENTS:
+                while len(rows(tmp_path / f"{name}.jsonl")) < before[name] + count:
+                    await asyncio.sleep(0.05)
+
+    async def stop_and_kill(controller: ControllerProcess) -> None:
+        controller.process.send_signal(signal.SIGSTOP)
+        await more()  # which go into its sockets
+        await controller.kill()
+
+    async def attached(controller: ControllerProcess) -> None:
+        for name in AGENTS:
+            await controller.says("agent", state="attached", name=name)
+        await more()
+
+    async with (
+        controllers(config, tmp_path) as start,
+        session_of_agents(network, lab, tmp_path) as agents,
+    ):
+        primary = await start()
+        await attached(primary)
+        standby = await start("--standby")
+        await standby.says("role", state="standby")
+        await stop_and_kill(primary)
+        await attached(standby)  # it has taken over
+        displacing = await start()
+        await attached(displacing)
+        await stop_and_kill(displacing)  # and the one that stands by again takes over
+        async with asyncio.timeout(PATIENCE_S):
+            while len(standby.of("agent", state="attached")) < 2 * len(AGENTS):
+                await asyncio.sleep(0.05)
+        await more()
+        await standby.kill()
+        await more()  # nobody is there
+        last = await start()
+        await attached(last)
+        assert await last.end() == 0
+        for one in agents:
+            assert await asyncio.wait_for(one.wait(), PATIENCE_S) == 0
+        for controller in (primary, standby, displacing, last):
+            assert not controller.of("records") and not controller.of("received")
+
+    written = rows(records)
+    for name in AGENTS:
+        made = rows(tmp_path / f"{name}.jsonl")
+        of_it = [row for row in written if row["agent"] == name and row["kind"] != "batch"]
+        assert of_it == [row | {"agent": name} for row in made], name
+        batches = [row for row in written if row["agent"] == name and row["kind"] == "batch"]
+        assert len({row["instance"] for row in batches}) == 1
+        ends = [row["end"] for row in batches]
+        assert [row["sequence"] for row in batches] == [0, *ends[:-1]]
+        assert ends[-1] == len(made)

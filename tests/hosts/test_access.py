@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tiercast_controller.agents.lab import Agent, LabService
-from tiercast_controller.agents.records import Record
+from tiercast_controller.agents.lab import LabService
+from tiercast_controller.agents.records import Batch
 from tiercast_controller.base.tls import Access
 from tiercast_controller.network.topology import Session
 
@@ -17,8 +17,8 @@ from ..free_port import free_port
 from ..patience import PATIENCE_S
 
 
-async def ignore(_agent: Agent, _records: Sequence[Record]) -> None:
-    pass
+async def ignore(_batch: Batch, written: Callable[[], None]) -> None:
+    written()
 
 
 @asynccontextmanager

@@ -4,15 +4,17 @@ the run ends."""
 from __future__ import annotations
 
 import math
+import threading
 from pathlib import Path
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from tiercast_lab.base.errors import InputError, RunFailed
+from tiercast_lab.results import recorder as recorder_module
 from tiercast_lab.results.recorder import FLUSH_S, Recorder, finish_rows, read_rows
 
-from ..patience import wait_until
+from ..patience import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -50,6 +52,33 @@ def test_rows_are_on_the_disk_while_the_run_goes_on(tmp_path: Path) -> None:
         recorder.add("received", 0.2, "h3", {"bytes": 1})
         # Another process can read what is there, so this one need not end well.
         wait_until(lambda: len(read_rows(tmp_path).get("received", ())) == 1, "a row")
+
+
+def test_who_asks_hears_when_rows_are_in_their_files(tmp_path: Path) -> None:
+    heard = threading.Event()
+    lines: list[int] = []
+
+    def look() -> None:
+        lines.append(len((tmp_path / "received.jsonl").read_bytes().splitlines()))
+        heard.set()
+
+    with Recorder(tmp_path) as recorder:
+        for time_s in (0.2, 0.4):
+            recorder.add("received", time_s, "h3", {"bytes": 1})
+        recorder.when_written(look)
+        assert heard.wait(PATIENCE_S)
+    assert lines == [2]
+
+
+def test_rows_need_not_wait_where_somebody_waits_for_them(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(recorder_module, "FLUSH_S", 10 * PATIENCE_S)
+    with Recorder(tmp_path) as recorder:
+        recorder.hurry()
+        for time_s in (0.2, 0.4):
+            heard = threading.Event()
+            recorder.add("received", time_s, "h3", {"bytes": 1})
+            recorder.when_written(heard.set)
+            assert heard.wait(PATIENCE_S)
 
 
 def test_the_last_line_may_be_half_a_one(rows: Path) -> None:

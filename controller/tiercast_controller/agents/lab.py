@@ -10,16 +10,9 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc, session_pb2
@@ -31,19 +24,28 @@ from tiercast_controller.agents.listening import (
     SocketFile,
     listen,
 )
-from tiercast_controller.agents.records import Record, Reports
+from tiercast_controller.agents.records import Batch, RecordSink, Reports
 from tiercast_controller.base.errors import AgentError, ConfigurationError
 from tiercast_controller.base.tls import Access, KeyRole, has_role
 from tiercast_controller.network.topology import Member, Session
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
 SHA256_BYTES = 32
+_MAX_NUMBER = 2**64 - 1  # of a record
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _BROKEN_STREAM_S = 0.02
 _DRAIN_S = 1.0
 _RETRY_S = 0.05  # between attempts to listen
+
+
+@dataclass(eq=False)
+class _Account:
+    """Of the records of one instance of an agent. Both count from its start."""
+
+    received: int = 0  # number of the next one
+    written: int = 0  # those with lower numbers outlive this process
 
 
 @dataclass(eq=False)
@@ -53,6 +55,8 @@ class Agent:
     scheme: str
     session: int
     id: int
+    instance: int
+    account: _Account
     reports: Reports
     object_sha256: bytes = b""  # of a sender: of the object that it transfers; empty: of none
     started: bool = False  # in its session
@@ -60,11 +64,6 @@ class Agent:
     left: bool = False  # at least once
     # Messages on their way to the agent; None ends its writer.
     outbox: asyncio.Queue[lab_pb2.ToAgent | None] = field(default_factory=asyncio.Queue)
-
-
-# Awaited before the next message of the same agent is read, so that a slow sink slows the agents
-# down.
-RecordSink = Callable[[Agent, Sequence[Record]], Awaitable[None]]
 
 
 _Context = grpc.aio.ServicerContext[lab_pb2.FromAgent, lab_pb2.ToAgent]
@@ -86,11 +85,14 @@ class LabService(lab_pb2_grpc.LabServicer):
         top_rank: Callable[[int], int],
         names: Collection[str] | None = None,
         keys: RunKeys | None = None,
+        on_lost: Callable[[str, int], None] = lambda agent, records: None,
     ):
         """`on_agent` is called with "attached", "detached" (after Stop, or on the agent's own
         decision) or "lost". `top_rank(session)` is what a sender is told when it starts. `names`
         holds the agents that may attach; None allows any valid name. With `keys` the agents of
-        sessions whose feedback no switch aggregates get theirs."""
+        sessions whose feedback no switch aggregates get theirs. `on_lost` is called with the name
+        of an agent and the number of records that it has given up, as they were too many to keep
+        until they were acknowledged."""
         self.agents: dict[str, Agent] = {}
         self._names = names
         self._sessions = {session.number: session for session in sessions}
@@ -102,6 +104,8 @@ class LabService(lab_pb2_grpc.LabServicer):
         self._epoch_ns = epoch_ns
         self._on_records = on_records
         self._on_agent = on_agent
+        self._on_lost = on_lost
+        self._accounts: dict[tuple[str, int], _Account] = {}  # by agent and instance
         self._top_rank = top_rank
         self._started: set[int] = set()
         self._changed = asyncio.Condition()
@@ -132,6 +136,12 @@ class LabService(lab_pb2_grpc.LabServicer):
             await asyncio.sleep(_RETRY_S)
         self._server = server
         await server.start()
+
+    def resume(self, written: Mapping[tuple[str, int], int]) -> None:
+        """To be called before `serve`: how many records of an agent's instance are written where
+        this lab's go. They are not taken again."""
+        for key, number in written.items():
+            self._accounts[key] = _Account(number, number)
 
     async def close(self) -> None:
         if self._socket is not None:
@@ -226,6 +236,8 @@ class LabService(lab_pb2_grpc.LabServicer):
             await context.abort(refusal.code, str(refusal))
         self.agents[agent.name] = agent
         agent.outbox.put_nowait(lab_pb2.ToAgent(welcome=self._welcome(agent)))
+        if agent.account.written:
+            agent.outbox.put_nowait(_acknowledge(agent.account.written))
         self._tell_object(agent)
         self._start_if_due(agent)
         writer = asyncio.create_task(self._write(agent, context), name=f"to {agent.name}")
@@ -256,7 +268,8 @@ class LabService(lab_pb2_grpc.LabServicer):
         if hello.version != VERSION:
             raise _Refused(
                 grpc.StatusCode.FAILED_PRECONDITION,
-                f"{hello.name!r}: version {hello.version} of tiercast.v1, not {VERSION}",
+                f"{hello.name!r}: version {hello.version} of tiercast.v1, not {VERSION}: the agent "
+                "and this lab are of different releases",
             )
         if not _NAME.fullmatch(hello.name):
             raise _Refused(
@@ -305,7 +318,13 @@ class LabService(lab_pb2_grpc.LabServicer):
                     grpc.StatusCode.ALREADY_EXISTS,
                     f"{hello.name!r}: session {hello.session} has a sender, {other.name!r}",
                 )
+        if not hello.instance:
+            raise _Refused(invalid, f"{hello.name!r}: instance is 0; valid: 1 to 2^64 - 1")
         reports = Reports(sender, session.scheme, session.records)
+        account = self._accounts.get((hello.name, hello.instance), _Account())
+        # What another lab has acknowledged is not here, but it is not lost.
+        account.received = max(account.received, hello.acknowledged)
+        account.written = max(account.written, hello.acknowledged)
         if sender and len(hello.object_sha256) not in (0, SHA256_BYTES):
             raise _Refused(
                 invalid,
@@ -313,8 +332,9 @@ class LabService(lab_pb2_grpc.LabServicer):
                 f"{SHA256_BYTES}",
             )
         return Agent(
-            hello.name, sender, hello.scheme, hello.session, hello.id, reports, hello.object_sha256
-        )
+            hello.name, sender, hello.scheme, hello.session, hello.id, hello.instance, account,
+            reports, hello.object_sha256,
+        )  # fmt: skip
 
     def _tell_object(self, new: Agent) -> None:
         """Tells receivers the digest of their sender's object, whoever of them attached first."""
@@ -356,16 +376,39 @@ class LabService(lab_pb2_grpc.LabServicer):
             raise _Refused(
                 grpc.StatusCode.INVALID_ARGUMENT, f"{agent.name!r}: only Records follow Hello"
             )
+        sequence, account = message.records.sequence, agent.account
+        known = max(0, account.received - sequence)
+        lost = max(0, sequence - account.received)
+        if sequence + len(message.records.records) > _MAX_NUMBER:
+            raise _Refused(
+                grpc.StatusCode.INVALID_ARGUMENT, f"{agent.name!r}: sequence {sequence} is too high"
+            )
         try:
             records = [
                 agent.reports.record(
                     r.time_ns, r.kind, [f.name for f in r.fields], [f.value for f in r.fields]
                 )
-                for r in message.records.records
+                for r in message.records.records[known:]
             ]
         except ValueError as error:
             raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, f"{agent.name!r}: {error}") from None
-        await self._on_records(agent, records)
+        if not records:
+            return
+        batch = Batch(agent.name, agent.instance, sequence + known, records)
+        await self._on_records(batch, partial(self._written, batch, account))
+        account.received = batch.end
+        # Who never reports anything leaves no trace here.
+        self._accounts[agent.name, agent.instance] = account
+        if lost:
+            log.warning("%s has given up %d records", agent.name, lost)
+            self._on_lost(agent.name, lost)
+
+    def _written(self, batch: Batch, account: _Account) -> None:
+        account.written = batch.end
+        # The stream on which they came may have been broken since, and the agent be back.
+        agent = self.agents.get(batch.agent)
+        if agent is not None and agent.account is account:
+            agent.outbox.put_nowait(_acknowledge(batch.end))
 
     async def _announce(self, how: str, agent: Agent) -> None:
         self._on_agent(how, agent)
@@ -386,6 +429,10 @@ class LabService(lab_pb2_grpc.LabServicer):
 
 def member_message(member: Member) -> session_pb2.Member:
     return session_pb2.Member(id=member.id, address=str(member.address), below=member.below)
+
+
+def _acknowledge(sequence: int) -> lab_pb2.ToAgent:
+    return lab_pb2.ToAgent(acknowledge=lab_pb2.Acknowledge(sequence=sequence))
 
 
 def _membership(session: int, top_rank: int) -> lab_pb2.ToAgent:

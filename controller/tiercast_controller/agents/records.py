@@ -1,4 +1,5 @@
-"""The kinds of records that agents may report, and their fields (docs/agents.md).
+"""The kinds of records that agents may report, and their fields (docs/agents.md); batches of them,
+and the lines in which they are kept.
 
 Agents are not trusted: a kind becomes the name of a table, a field becomes the name of a column,
 and a run is judged by their contents.
@@ -6,9 +7,10 @@ and a run is judged by their contents.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 # Written by the programs, as listed in docs/agents.md: see protocols/core/rows.h,
@@ -51,6 +53,43 @@ class Record:
     time_ns: int  # CLOCK_MONOTONIC at the agent
     kind: str
     fields: dict[str, float | None]  # None: the value was not finite
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Records of one instance of an agent, none of which was taken before."""
+
+    agent: str
+    instance: int  # 1 .. 2^64 - 1: of one life of its program
+    sequence: int  # number of the first: how many records the instance had made before it
+    records: Sequence[Record]  # at least one
+
+    @property
+    def end(self) -> int:
+        """The number of the record after the last."""
+        return self.sequence + len(self.records)
+
+    def lines(self) -> bytes:
+        """A JSON object for each record, and one of kind `batch`, by which readers know that the
+        batch is whole, and know it again."""
+        rows = [
+            {"time_ns": r.time_ns, "agent": self.agent, "kind": r.kind, **r.fields}
+            for r in self.records
+        ]
+        whole = {
+            "kind": "batch",
+            "agent": self.agent,
+            "instance": f"{self.instance:016x}",
+            "sequence": self.sequence,
+            "end": self.end,
+        }
+        return b"".join(json.dumps(line).encode() + b"\n" for line in (*rows, whole))
+
+
+# Takes a batch: all of it, or, if it is cancelled or raises, nothing. The same agent's next message
+# is read after that, so that a slow sink slows the agents down. The function is to be called, on
+# the event loop and in the order of batches, when the records are where they outlive this process.
+RecordSink = Callable[[Batch, Callable[[], None]], Awaitable[None]]
 
 
 class Reports:

@@ -13,7 +13,7 @@ import math
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import FileIO
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from tiercast_lab.base.errors import InputError, RunFailed, writing
 from tiercast_lab.results.queue_drops import with_queue_drops
 
 FLUSH_S = 0.5
+HURRY_S = 0.02
 KIND = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")  # kinds become file names
 TEXT = ("agent", "link")  # text columns in the rows that measures read
 TEXT_OF = {"trace": ("flow", "fate", "by", "lines"), "state": ("name",)}  # and by kind
@@ -39,9 +40,12 @@ class Recorder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._waiting: dict[str, list[bytes]] = defaultdict(list)
-        self._lock = threading.Lock()  # guards _waiting
+        self._calls: list[Callable[[], None]] = []  # when what waits is written
+        self._lock = threading.Lock()  # guards _waiting and _calls
         self._files: dict[str, FileIO] = {}
-        self._ending = threading.Event()
+        self._ending = False
+        self._flush_s = FLUSH_S
+        self._woken = threading.Event()
         self._writer = threading.Thread(target=self._write_until_the_end, name="rows", daemon=True)
         self._error: OSError | None = None
 
@@ -52,7 +56,8 @@ class Recorder:
         return self
 
     def __exit__(self, kind: object, *_error: object) -> None:
-        self._ending.set()
+        self._ending = True
+        self._woken.set()
         self._writer.join()
         for file in self._files.values():
             file.close()
@@ -78,6 +83,17 @@ class Recorder:
         with self._lock:
             self._waiting[kind].append(line)
 
+    def when_written(self, call: Callable[[], None]) -> None:
+        """`call` is called, on another thread, when the rows that were added before are in their
+        files: they outlive this process then, not this machine."""
+        with self._lock:
+            self._calls.append(call)
+
+    def hurry(self) -> None:
+        """From now on rows are written at once, as somebody waits for that."""
+        self._flush_s = HURRY_S
+        self._woken.set()
+
     def check(self) -> None:
         """Raises InputError if the disk has refused rows, for example because it is full."""
         if self._error is not None:
@@ -86,7 +102,9 @@ class Recorder:
 
     def _write_until_the_end(self) -> None:
         try:
-            while not self._ending.wait(FLUSH_S):
+            while not self._ending:
+                self._woken.wait(self._flush_s)
+                self._woken.clear()
                 self._write()
             self._write()
         except OSError as error:
@@ -95,6 +113,7 @@ class Recorder:
     def _write(self) -> None:
         with self._lock:
             waiting, self._waiting = self._waiting, defaultdict(list)
+            calls, self._calls = self._calls, []
         for kind, lines in waiting.items():
             file = self._files.get(kind)
             if file is None:
@@ -102,6 +121,8 @@ class Recorder:
             content = memoryview(b"".join(lines))
             while content:  # a disk that is nearly full accepts only a part
                 content = content[file.write(content) :]
+        for call in calls:
+            call()
 
 
 def require_files(*paths: Path) -> None:

@@ -347,7 +347,7 @@ def test_membership_from_the_lab_starts_and_stops_layers(
     sender = link.sender(*fixed_rate("1Mbit/s"), *own)
     hello = lab.hellos.get(timeout=PATIENCE_S)
     assert (hello.role, hello.name, hello.scheme) == (1, "h0", "sim")
-    assert (hello.session, hello.id, hello.version) == (SESSION, 3, 1)
+    assert (hello.session, hello.id, hello.version) == (SESSION, 3, 2)
     time.sleep(0.3)
     assert not lab.records  # nothing happens before Start
     lab.start("h0")

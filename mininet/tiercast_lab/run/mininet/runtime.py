@@ -13,13 +13,12 @@ import logging
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiercast_controller.agents.lab import Agent
-from tiercast_controller.agents.records import Record
+from tiercast_controller.agents.records import Batch
 from tiercast_controller.base.errors import ControllerError, UnreachableError
 from tiercast_controller.controller import Controller, Event
 
@@ -322,6 +321,7 @@ class Live:
         ]
         for child in ending:
             child.expected_to_end = True
+        run.recorder.hurry()  # agents wait until their last records are written
         controller.stop_agents()
         await self.traffic.stop()
         await controller.wait_agents_ended()
@@ -522,12 +522,22 @@ class Live:
     def _on_traffic(self, time_ns: int, kind: str, agent: str, fields: dict[str, Any]) -> None:
         self._take(kind, (time_ns - self.start_ns) / 1e9, agent, fields)
 
-    async def _on_records(self, agent: Agent, records: Sequence[Record]) -> None:
-        for record in records:
+    async def _on_records(self, batch: Batch, written: Callable[[], None]) -> None:
+        for record in batch.records:
             time_s = (record.time_ns - self.start_ns) / 1e9
-            self._take(record.kind, time_s, agent.name, record.fields)
+            self._take(record.kind, time_s, batch.agent, record.fields)
+        loop = asyncio.get_running_loop()
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and the agents with it
+                loop.call_soon_threadsafe(written)
+
+        self.run_.recorder.when_written(tell)
 
     def _on_event(self, event: Event) -> None:
+        if event.kind == "records":
+            lost, agent = event.fields["lost"], event.fields["agent"]
+            self.run_.complaints.append(f"{agent}: {lost} records were lost: the lab was too slow")
         if self.start_ns:
             time_s = (event.time_ns - self.start_ns) / 1e9
             self.run_.take(f"controller.{event.kind}", time_s, "controller", event.fields)
