@@ -77,8 +77,8 @@ class Event:
                    lost its program, and with it everything; updates that were written), "mended"
                    (it held something else than it should; updates that were written)
     agent          name, session, state ("attached", "detached", "lost")
-    records        agent, lost (records that it has given up: they were too many to keep until they
-                   were acknowledged)
+    records        name (of an agent), lost (records that it has given up: they were too many to
+                   keep until they were acknowledged)
     failure        reason
     """
 
@@ -168,7 +168,7 @@ class Controller(Readings):
             lambda session: self._subscriptions.announced(session),
             agents,
             keys=_run_keys(is_elsewhere(lab_address) if keys is None else keys),
-            on_lost=lambda agent, lost: self._emit("records", agent=agent, lost=lost),
+            on_lost=lambda agent, lost: self._emit("records", name=agent, lost=lost),
         )
         self._subscriptions = Subscriptions(
             topology,

@@ -15,6 +15,7 @@ from scapy.all import IP, Ether
 from scapy.layers.igmp import IGMP, IGMPv3_MQ, IGMPv3_MR, IGMPv3_MR_Group
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller import controller as controller_module
+from tiercast_controller.agents.records import Batch, Record
 from tiercast_controller.base.errors import (
     ConfigurationError,
     ControllerError,
@@ -962,6 +963,39 @@ async def test_a_sender_is_told_its_membership(start, igmp, socket_directory) ->
         await call.done_writing()
         await stopping
     assert [e["state"] for e in run.of("agent")] == ["attached", "detached"]
+
+
+async def test_records_go_to_the_file_where_the_controller_before_has_left_them(
+    start, socket_directory
+) -> None:
+    """It may have written a batch and died before the agent heard so."""
+    address, path = f"unix:{socket_directory}/lab.sock", socket_directory / "records.jsonl"
+
+    def batch(sequence: int, top: int) -> Batch:
+        return Batch("h1", 1, sequence, [Record(5, "subscription", {"top": float(top)})])
+
+    path.write_bytes(batch(0, 3).lines() + batch(1, 4).lines()[:-1])  # the second is not whole
+    run = await start(depth=1, lab_address=address, records=path)
+    async with grpc.aio.insecure_channel(address) as channel:
+        call = lab_pb2_grpc.LabStub(channel).Attach(wait_for_ready=True)
+        hello = lab_pb2.Hello(
+            role=lab_pb2.ROLE_RECEIVER, name="h1", scheme="sim", session=1, id=1, version=2,
+            instance=1,
+        )  # fmt: skip
+        await call.write(lab_pb2.FromAgent(hello=hello))
+        for sequence, top in ((0, 3), (1, 4), (4, 7)):
+            field = lab_pb2.Field(name="top", value=top)
+            record = lab_pb2.Record(time_ns=5, kind="subscription", fields=[field])
+            records = lab_pb2.Records(records=[record], sequence=sequence)
+            await call.write(lab_pb2.FromAgent(records=records))
+        seen = [await asyncio.wait_for(call.read(), PATIENCE_S) for _ in range(4)]
+        assert seen[0].WhichOneof("message") == "welcome"
+        assert [m.acknowledge.sequence for m in seen[1:]] == [1, 2, 5]
+        await run.controller.stop(ends_agents=False)
+    assert path.read_bytes() == b"".join(
+        one.lines() for one in (batch(0, 3), batch(1, 4), batch(4, 7))
+    )
+    assert [(e["name"], e["lost"]) for e in run.of("records")] == [("h1", 2)]
 
 
 async def test_links(start) -> None:

@@ -536,8 +536,8 @@ class Live:
 
     def _on_event(self, event: Event) -> None:
         if event.kind == "records":
-            lost, agent = event.fields["lost"], event.fields["agent"]
-            self.run_.complaints.append(f"{agent}: {lost} records were lost: the lab was too slow")
+            name, lost = event.fields["name"], event.fields["lost"]
+            self.run_.complaints.append(f"{name}: {lost} records were lost: the lab was too slow")
         if self.start_ns:
             time_s = (event.time_ns - self.start_ns) / 1e9
             self.run_.take(f"controller.{event.kind}", time_s, "controller", event.fields)
