@@ -142,9 +142,13 @@ bool LabClient::connect(Duration patience) {
       return true;
     }
     const std::lock_guard lock(mutex_);
-    if (finishing_) return false;
+    if (gives_up()) return false;
   }
   return false;
+}
+
+bool LabClient::gives_up() const {
+  return finishing_ && (closing_ || kept_.empty() || !attached_ || patience_ <= Duration::zero());
 }
 
 void LabClient::read_loop() {
@@ -154,16 +158,17 @@ void LabClient::read_loop() {
   Duration left = kConnectTimeout;
   while (connect(left)) {
     const grpc::Status status = attend(stopped);
-    if (stopped) break;
     reason = describe(status);
     std::unique_lock lock(mutex_);
+    // Who is told to stop still has its last records to send.
+    if (stopped) changed_.wait(lock, [this] { return finishing_; });
     // A lab that dies leaves its streams UNAVAILABLE. One that lives may still have the stream that
     // broke, and with it the agent's name.
     const bool is_kept = status.error_code() == grpc::ALREADY_EXISTS && attached_;
     const bool may_return = status.error_code() == grpc::UNAVAILABLE || is_kept;
-    if (patience_ <= Duration::zero() || !may_return || finishing_) break;
+    if (patience_ <= Duration::zero() || !may_return || gives_up()) break;
     left = is_kept ? left - kAttempt : patience_;
-    if (is_kept) changed_.wait_for(lock, chrono(kAttempt), [this] { return finishing_; });
+    if (is_kept) changed_.wait_for(lock, chrono(kAttempt), [this] { return gives_up(); });
   }
   {
     const std::lock_guard lock(mutex_);

@@ -78,8 +78,9 @@ class LabClient {
   std::uint64_t dropped_records() const;
 
   // Writes what is queued, waits for its acknowledgement, closes the stream and ends both threads.
-  // Waits for kFinishTimeout at most for the acknowledgement, and as long again for the lab to end
-  // the stream. What is not acknowledged then is dropped and counted.
+  // Waits for kFinishTimeout at most for the acknowledgement, with `patience` also of a lab that
+  // returns, and as long again for the lab to end the stream. What is not acknowledged then is
+  // dropped and counted.
   void finish();
 
  private:
@@ -102,9 +103,11 @@ class LabClient {
   void push(LabEvent event);
   void admitted();
   void acknowledged(std::uint64_t sequence);
-  // Both with the lock held.
+  // All with the lock held.
   void drop_oldest();
   void forget_oldest();
+  // Whether nothing is left to do for a lab that may return. The reader's.
+  bool gives_up() const;
 
   const std::string address_;
   const v1::Hello hello_;

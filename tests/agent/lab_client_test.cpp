@@ -195,6 +195,34 @@ TEST(AgentLabClient, WhatIsNotAcknowledgedIsSentAgainWithItsNumber) {
   EXPECT_EQ(hellos[1].acknowledged(), 2u);
 }
 
+TEST(AgentLabClient, ALabThatDiesAfterStopLeavesTheLastRecordsToTheNext) {
+  std::vector<std::vector<std::string>> heard;
+  std::mutex told;
+  told.lock();
+  TestLab lab([&](TestLab::Stream& stream) {
+    v1::FromAgent message;
+    stream.Read(&message);
+    heard.emplace_back();
+    stream.Write(TestLab::welcome());
+    if (heard.size() == 1) {
+      stream.Write(TestLab::stop());
+      const std::lock_guard wait(told);
+      return grpc::Status(grpc::UNAVAILABLE, "it dies");
+    }
+    while (TestLab::read(stream, message)) heard.back() = numbered(message);
+    return grpc::Status::OK;
+  });
+  LabClient client(lab.address(), hello(), {}, Duration::milliseconds(60'000));
+  EXPECT_TRUE(std::holds_alternative<LabWelcome>(next_event(client).value()));
+  EXPECT_TRUE(std::holds_alternative<LabStop>(next_event(client).value()));
+  client.send(records(1));
+  told.unlock();
+  client.finish();
+  EXPECT_EQ(client.dropped_records(), 0u);
+  lab.wait();
+  EXPECT_THAT(heard, ElementsAre(ElementsAre(), ElementsAre("0:1")));
+}
+
 TEST(AgentLabClient, EveryProgramThatStartsIsAnotherInstance) {
   std::set<std::uint64_t> instances;
   TestLab lab([&](TestLab::Stream& stream) {
