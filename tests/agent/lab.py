@@ -29,9 +29,12 @@ class Lab(lab_pb2_grpc.LabServicer):
     def say(self, agent: str, **message: Any) -> None:
         self._outboxes[agent].put(lab_pb2.ToAgent(**message))
 
+    def welcome(self, agent: str, **welcome: Any) -> None:
+        self.say(agent, welcome=lab_pb2.Welcome(epoch_ns=1, **welcome))
+
     def start(self, agent: str, **welcome: Any) -> None:
         """With what the Welcome says besides."""
-        self.say(agent, welcome=lab_pb2.Welcome(epoch_ns=1, **welcome))
+        self.welcome(agent, **welcome)
         self.say(agent, start=lab_pb2.Start(time_ns=time.monotonic_ns()))
 
     def leave(self, agent: str) -> None:

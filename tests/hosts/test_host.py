@@ -224,6 +224,7 @@ def test_it_leaves_and_comes_back_and_its_counts_go_on(link: Link, lab: Lab) -> 
     def last_of(kind: str, what: str) -> float:
         return lab.last(kind).get(what, 0)
 
+    lab.welcome("h15")
     lab.leave("h15")  # the run begins without it
     wait_until(lambda: lab.last("pause") != {}, "an absent host reports that it runs")
     assert lab.last("received") == {}
