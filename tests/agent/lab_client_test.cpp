@@ -235,6 +235,7 @@ TEST(AgentLabClient, EveryProgramThatStartsIsAnotherInstance) {
     LabClient client(lab.address(), hello());
     EXPECT_TRUE(std::holds_alternative<LabLost>(next_event(client).value()));
   }
+  lab.wait();
   EXPECT_EQ(instances.size(), 2u);
 }
 
