@@ -135,6 +135,7 @@ TEST(AgentLabClient, ALabThatReturnsGetsHelloAgainAndWhatWasReportedMeanwhile) {
   EXPECT_TRUE(std::holds_alternative<LabStop>(next_event(client).value()));
   client.finish();
   EXPECT_EQ(client.dropped_records(), 0u);
+  lab.wait();
   ASSERT_EQ(heard.size(), 4u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(heard[i].hello().name(), "h15");
   EXPECT_EQ(heard[3].records().records(0).fields(0).value(), 1);
