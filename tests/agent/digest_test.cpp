@@ -9,6 +9,7 @@
 
 #include "agent/file.h"
 #include "protocols/base/units.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tiercast::agent {
 namespace {
@@ -28,7 +29,8 @@ TEST(AgentDigest, IsSha256) {
 TEST(AgentDigest, AFileIsReadFromItsFirstByteWhereverItsOffsetIs) {
   std::string text;
   for (int i = 0; i < 3'000'000; ++i) text += static_cast<char>('a' + i % 23);
-  const UniqueFd file = create_file(testing::TempDir() + "/digest");
+  const TemporaryFolder folder;
+  const UniqueFd file = create_file(folder.file("text"));
   ASSERT_EQ(write(file.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   EXPECT_EQ(sha256_of_file(file.get()), sha256(bytes_of(text)));
 }

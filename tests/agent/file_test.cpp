@@ -10,6 +10,7 @@
 #include <string>
 
 #include "protocols/base/units.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tiercast::agent {
 namespace {
@@ -18,9 +19,6 @@ using testing::HasSubstr;
 
 class AgentFile : public testing::Test {
  protected:
-  AgentFile() { std::filesystem::create_directories(folder_); }
-  ~AgentFile() override { std::filesystem::remove_all(folder_); }
-
   void write(const std::string& text) { std::ofstream(path_, std::ios::binary) << text; }
   std::string error() const {
     try {
@@ -31,8 +29,8 @@ class AgentFile : public testing::Test {
     return "accepted";
   }
 
-  const std::string folder_ = testing::TempDir() + "agent-file-" + std::to_string(getpid());
-  const std::string path_ = folder_ + "/file";
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.file("file");
 };
 
 TEST_F(AgentFile, WhatWasReadStaysWhateverBecomesOfTheFile) {

@@ -7,6 +7,8 @@
 #include <limits>
 #include <sstream>
 
+#include "tests/support/temporary_folder.h"
+
 namespace tiercast::agent {
 namespace {
 
@@ -17,7 +19,8 @@ std::string slurp(const std::string& path) {
 }
 
 TEST(AgentTelemetry, RecordsAreJsonLines) {
-  const std::string path = testing::TempDir() + "agent_telemetry_test.jsonl";
+  const TemporaryFolder folder;
+  const std::string path = folder.file("records.jsonl");
   Telemetry telemetry(path, false);
   telemetry.record(Time::nanoseconds(123456789012345678), "join",
                    {{"rank", 2.0}, {"latency_us", 1234.5}});
@@ -26,7 +29,6 @@ TEST(AgentTelemetry, RecordsAreJsonLines) {
   EXPECT_EQ(slurp(path),
             "{\"time_ns\":123456789012345678,\"kind\":\"join\",\"rank\":2,\"latency_us\":1234.5}\n"
             "{\"time_ns\":0,\"kind\":\"odd\",\"value\":null}\n");
-  std::filesystem::remove(path);
 }
 
 TEST(AgentTelemetry, BatchesHoldTheRecordsSinceTheLastOne) {

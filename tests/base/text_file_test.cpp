@@ -8,14 +8,13 @@
 #include <functional>
 #include <thread>
 
+#include "tests/support/temporary_folder.h"
+
 namespace tiercast {
 namespace {
 
 class TextFiles : public testing::Test {
  protected:
-  TextFiles() { std::filesystem::create_directory(folder_); }
-  ~TextFiles() override { std::filesystem::remove_all(folder_); }
-
   static std::string error(const std::function<void()>& attempt) {
     try {
       attempt();
@@ -25,8 +24,8 @@ class TextFiles : public testing::Test {
     return "";
   }
 
-  const std::string folder_ = testing::TempDir() + "/text_files";
-  const std::string path_ = folder_ + "/file";
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.file("file");
 };
 
 TEST_F(TextFiles, TheWholeIsRead) {
@@ -40,7 +39,8 @@ TEST_F(TextFiles, TheWholeIsRead) {
 
 TEST_F(TextFiles, WhyNotIsSaid) {
   EXPECT_EQ(error([&] { read_text_file(path_); }), path_ + ": No such file or directory");
-  EXPECT_EQ(error([&] { read_text_file(folder_); }), folder_ + ": Is a directory");
+  EXPECT_EQ(error([&] { read_text_file(folder_.path()); }),
+            folder_.path().string() + ": Is a directory");
 }
 
 TEST_F(TextFiles, APipeIsReadToItsEnd) {

@@ -17,6 +17,7 @@
 #include "dataplane/native/native_code.h"
 #include "dataplane/native/source.h"
 #include "tests/dataplane/engine/testing.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tiercast::native {
 namespace {
@@ -45,12 +46,7 @@ class Variable {
 
 class Build : public ::testing::Test {
  protected:
-  Build() {
-    std::string name = (fs::temp_directory_path() / "tiercast-build-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-    cache_ = std::make_unique<Variable>("TIERCAST_CACHE", (folder_ / "cache").string());
-  }
-  ~Build() override { fs::remove_all(folder_); }
+  Build() { cache_ = std::make_unique<Variable>("TIERCAST_CACHE", (folder_ / "cache").string()); }
 
   // A program that is called instead of a compiler: it has a version, and does `what`.
   std::string script(const std::string& what) {
@@ -68,7 +64,8 @@ class Build : public ::testing::Test {
     return count;
   }
 
-  fs::path folder_;
+  const TemporaryFolder temporary_;
+  const fs::path& folder_ = temporary_.path();
   std::unique_ptr<Variable> cache_;
   const std::shared_ptr<const engine::Program> program_ = engine::load_program("router");
 };

@@ -1,7 +1,6 @@
 #include "dataplane/sender/frames/payload.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -9,12 +8,14 @@
 #include <string>
 
 #include "protocols/base/units.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tiercast::sender {
 namespace {
 
 TEST(SenderPayload, AFileIsSentOverAndOver) {
-  const std::string path = testing::TempDir() + "/payload";
+  const TemporaryFolder folder;
+  const std::string path = folder.file("payload");
   std::ofstream(path) << "abcde";
   const auto sources = open_payload(path, 2);
   const auto& source = sources.front();
@@ -27,7 +28,6 @@ TEST(SenderPayload, AFileIsSentOverAndOver) {
   EXPECT_EQ(text.substr(0, 3), "abc");
   EXPECT_THROW(open_payload("/nonexistent", 1), ConfigError);
   EXPECT_EQ(open_payload("", 1).front(), nullptr);
-  std::remove(path.c_str());
 }
 
 TEST(SenderPayload, AStreamThatRunsDryIsFilledWithZeros) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/dataplane/sender/samples.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tiercast::sender {
 namespace {
@@ -15,7 +16,8 @@ namespace {
 using testing::HasSubstr;
 
 TEST(SenderSchedule, WritesEveryPacketAndTheHistogram) {
-  const std::string prefix = testing::TempDir() + "/plan";
+  const TemporaryFolder folder;
+  const std::string prefix = folder.file("plan");
   SessionTable::Settings settings;
   settings.addresses.own = kOwn;
   const ScheduleSummary summary =
@@ -32,7 +34,6 @@ TEST(SenderSchedule, WritesEveryPacketAndTheHistogram) {
   EXPECT_THROW(write_schedule({rlm(1, 1000)}, settings, Duration::zero(), Duration::milliseconds(1),
                               "/nonexistent/plan"),
                ConfigError);
-  for (const char* end : {".pcap", ".json"}) std::remove((prefix + end).c_str());
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/temporary_folder.h"
+
 namespace tiercast::sender {
 namespace {
 
@@ -65,7 +67,8 @@ TEST(SenderSessionList, SpecsAreCompletedAndChecked) {
 }
 
 TEST(SenderSessionList, FilesAreReadAndFaultsNamed) {
-  const std::string path = testing::TempDir() + "/sessions.json";
+  const TemporaryFolder folder;
+  const std::string path = folder.file("sessions.json");
   const auto error = [&path](const char* text) -> std::string {
     std::ofstream(path) << text;
     try {
@@ -87,7 +90,6 @@ TEST(SenderSessionList, FilesAreReadAndFaultsNamed) {
   EXPECT_THAT(error(with_keys), HasSubstr("others may use it, and it has keys (mode 640)"));
   EXPECT_EQ(::chmod(path.c_str(), 0600), 0);
   EXPECT_EQ(error(with_keys), "");
-  std::remove(path.c_str());
 }
 
 }  // namespace

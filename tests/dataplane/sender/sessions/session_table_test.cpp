@@ -13,6 +13,7 @@
 #include "protocols/schemes/sim/messages.h"
 #include "protocols/wire/bytes.h"
 #include "tests/dataplane/sender/samples.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tiercast::sender {
 namespace {
@@ -288,7 +289,8 @@ TEST(SenderSessions, FeedbackOfOthersThanItsMembersIsCountedAndReachesNoCore) {
 // MDP-CC finishes by its timer, when nobody has asked for anything for a while. Its last receiver
 // may have left before; but while there has been none, a sender that is alone waits for one.
 TEST(SenderSessions, ATransferIsFinishedOnceItsReceiversHaveGone) {
-  const std::string file = testing::TempDir() + "finished.bin";
+  const TemporaryFolder folder;
+  const std::string file = folder.file("object");
   std::ofstream(file, std::ios::binary) << std::string(20'000, 'x');
   for (const bool somebody_was_there : {false, true}) {
     Table sessions;
