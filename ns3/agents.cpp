@@ -2,13 +2,11 @@
 #include "ns3/agents.h"
 
 #include <ns3/ipv4-address.h>
-#include <ns3/simulator.h>
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 
-#include "ns3/clock.h"
 #include "protocols/driver/lying_receiver.h"
 #include "protocols/wire/wire.h"
 
@@ -20,16 +18,10 @@ Agent::Agent(VirtualNetwork& network, Records& records, const v1::SimulatedSessi
       records_(records),
       spec_(spec),
       host_(network.host(host)),
+      process_(network.process_of(host_.switch_name)),
       name_(host + spec.suffix()) {
   network.attach(host, *this);
 }
-
-Agent::~Agent() {
-  call_.Cancel();
-  next_report_.Cancel();
-}
-
-Time Agent::now() { return Time::nanoseconds(now_ns()); }
 
 SessionConfig Agent::config(std::uint64_t seed) const {
   const Scheme& scheme = find_scheme(spec_.session().scheme());
@@ -55,17 +47,13 @@ SessionConfig Agent::config(std::uint64_t seed) const {
 }
 
 void Agent::call_at(Time due) {
-  call_.Cancel();
-  if (due.is_never()) return;
-  const std::int64_t wait = std::max<std::int64_t>(0, (due - now()).ns());
-  call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(wait), &Agent::act, this);
+  if (due.is_never()) return process_.cancel(call_);
+  process_.schedule(call_, due.ns());
 }
 
 void Agent::begin_reports() {
-  next_report_.Cancel();
   if (records_.silent()) return;
-  next_report_ = ns3::Simulator::Schedule(ns3::NanoSeconds(records_.interval(kReportNs)),
-                                          &Agent::report_and_go_on, this);
+  process_.schedule(next_report_, process_.now() + records_.interval(kReportNs));
 }
 
 void Agent::report_and_go_on() {

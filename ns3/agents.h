@@ -3,8 +3,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 
-#include <ns3/event-id.h>
-
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -28,7 +26,6 @@ class Agent : public HostEndpoint {
  public:
   Agent(VirtualNetwork& network, Records& records, const v1::SimulatedSession& spec,
         const std::string& host);
-  ~Agent() override;
 
   virtual void start() = 0;
   // Writes the last records, then leaves the session.
@@ -37,12 +34,14 @@ class Agent : public HostEndpoint {
   void finish();
   // Writes records now, in addition to those at regular times.
   void report_now();
+  // The logical process of its host's switch.
+  LogicalProcess& process() { return process_; }
 
  protected:
   static constexpr std::int64_t kReportNs = 200'000'000;  // as in real time
   static constexpr std::int64_t kSecondNs = 1'000'000'000;
 
-  static Time now();
+  Time now() const { return Time::nanoseconds(process_.now()); }
   SessionConfig config(std::uint64_t seed) const;
   // The session's number. parse_scenario() has checked its range.
   std::uint16_t session() const { return static_cast<std::uint16_t>(spec_.session().session()); }
@@ -64,13 +63,14 @@ class Agent : public HostEndpoint {
   Records& records_;
   const v1::SimulatedSession& spec_;
   const HostSpec& host_;
+  LogicalProcess& process_;
   const std::string name_;  // in records
 
  private:
   void report_and_go_on();
 
-  ns3::EventId call_;
-  ns3::EventId next_report_;
+  Call<Agent> call_{*this, &Agent::act};
+  Call<Agent> next_report_{*this, &Agent::report_and_go_on};
   std::int64_t reports_ = 0;
   std::uint16_t next_ip_id_ = 0;
   std::vector<std::byte> frame_;

@@ -6,12 +6,11 @@
 // awaited.
 #pragma once
 
-#include <ns3/event-id.h>
-
 #include <cstdint>
 #include <functional>
 #include <istream>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -25,42 +24,51 @@ namespace tiercast::ns3_runtime {
 
 class ControlLink {
  public:
-  // Called when a sender's highest rank changes, after the switches have been updated.
-  using TopRank = std::function<void(std::uint16_t session, int top_rank)>;
+  // Called when a sender's highest rank changes, with the time at which it learns it: when the
+  // switches have been updated.
+  using TopRank = std::function<void(std::int64_t at_ns, std::uint16_t session, int top_rank)>;
 
-  // `seed`: of the reports that links lose.
-  ControlLink(std::istream& answers, VirtualNetwork& network, Records& records, std::uint64_t seed,
-              TopRank top_rank);
+  // Its events are those of `process`, the kernel's for control. The answers must not take effect
+  // earlier than `delay_ns` after their questions. `seed`: of the reports that links lose.
+  ControlLink(std::istream& answers, LogicalProcess& process, std::int64_t delay_ns,
+              VirtualNetwork& network, Records& records, std::uint64_t seed, TopRank top_rank);
+  ~ControlLink();
 
   // Reads the answer that comes before the run, without a question, and applies it now. Throws
   // ConfigError if it is not valid, or if a switch refuses an update.
   void apply_first_answer();
   // `host` joins or leaves. Its report reaches the switch after the delay of its link, unless the
   // link is down or loses it; then it is repeated once, within a second. If leaves take effect
-  // later, the controller says when to ask it what has expired.
+  // later, the controller says when to ask it what has expired. Called by the host's process.
   void report(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins);
   // What a port sends fails to arrive, arrives again, or takes another time. Nothing else that
-  // changes is reported: it moves no path.
+  // changes is reported: it moves no path. In a pause of the kernel.
   void report(const v1::PortChange& change);
 
  private:
+  class Repeat;
+
+  void changed(const HostSpec& host, const v1::SimulatedSession& session, Rank rank, bool joins);
   // Whether the report does.
   bool arrives(const char* what, const HostSpec& host, const v1::SimulatedSession& session,
                Rank rank);
   // `what`: "join", "leave" or "expire".
   void ask(const char* what, const HostSpec& host, const v1::SimulatedSession& session, Rank rank);
   v1::ControllerAnswer read_answer();
-  // `session`: of the question, if there was one.
-  void apply(const v1::ControllerAnswer& answer, std::optional<std::uint16_t> session);
+  // The answer to a question that is asked now, about the session, if it is about one.
+  v1::ControllerAnswer question(const std::string& line, std::optional<std::uint16_t> session);
+  void apply(const v1::ControllerAnswer& answer, std::int64_t at_ns);
 
   std::istream& answers_;
+  LogicalProcess& process_;
+  const std::int64_t delay_ns_;
   VirtualNetwork& network_;
   Records& records_;
   Rng rng_;
   TopRank top_rank_;
   // The last repeats of reports that were lost. A later change of the same takes their place.
   using Reported = std::tuple<const HostSpec*, const v1::SimulatedSession*, Rank>;
-  std::map<Reported, ns3::EventId> repeats_;
+  std::map<Reported, std::unique_ptr<Repeat>> repeats_;
 };
 
 }  // namespace tiercast::ns3_runtime

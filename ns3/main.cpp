@@ -5,11 +5,10 @@
 // one line each. Standard output: records and questions. docs/ns3.md describes both; `tiercast run
 // --runtime ns3` starts this program.
 #include <google/protobuf/util/json_util.h>
-#include <ns3/rng-seed-manager.h>
-#include <ns3/simulator.h>
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -18,12 +17,15 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "dataplane/engine/api/program.h"
 #include "ns3/agents.h"
-#include "ns3/clock.h"
 #include "ns3/control_link.h"
+#include "ns3/division.h"
+#include "ns3/kernel/kernel.h"
 #include "ns3/queue_disc_trial.h"
 #include "ns3/records.h"
 #include "ns3/scenario.h"
@@ -38,6 +40,7 @@ namespace {
 using namespace tiercast;
 using namespace tiercast::ns3_runtime;
 
+constexpr std::uint32_t kMostThreads = 256;
 constexpr std::int64_t kPortsNs = 1'000'000'000;  // between two records of ports and flows
 
 // The last fields of a row, which it has if the scenario says so (Scenario::records_wires).
@@ -109,14 +112,19 @@ auto session_row(const VirtualNetwork::PortView& view, const accounts::SessionCo
 
 class Simulation {
  public:
-  explicit Simulation(v1::Scenario scenario)
+  Simulation(v1::Scenario scenario, std::uint32_t threads)
       : scenario_(std::move(scenario)),
+        division_(divide(scenario_, threads)),
+        kernel_(division_.thread_of, division_.window_ns, &Records::write_out),
         records_(scenario_.record_every_ns()),
-        network_(scenario_),
-        control_(std::cin, network_, records_, scenario_.seed(),
-                 [this](std::uint16_t session, int top) { tell_sender(session, top); }),
-        tcp_(network_, records_, scenario_),
-        udp_(network_, records_, scenario_),
+        network_(scenario_, division_, kernel_),
+        control_(std::cin, kernel_.control(), scenario_.control_delay_ns(), network_, records_,
+                 scenario_.seed(),
+                 [this](std::int64_t at_ns, std::uint16_t session, int top) {
+                   tell_sender(at_ns, session, top);
+                 }),
+        tcp_(kernel_, network_, records_, scenario_),
+        udp_(kernel_, network_, records_, scenario_),
         traces_(network_, records_, scenario_) {
     control_.apply_first_answer();
     for (const v1::SimulatedSession& session : scenario_.sessions()) {
@@ -131,24 +139,21 @@ class Simulation {
         start_at(receiver.start_ns(), *receivers_.back());
       }
       if (session.stop_ns() > 0) {
-        ns3::Simulator::Schedule(ns3::NanoSeconds(session.stop_ns()),
-                                 [this, &session] { stop(session); });
+        kernel_.pause_at(session.stop_ns(), [this, &session] { stop(session); });
       }
     }
     for (const v1::MemberChange& member : scenario_.members()) {
-      ns3::Simulator::Schedule(ns3::NanoSeconds(member.at_ns()),
-                               [this, &member] { change(member); });
+      kernel_.pause_at(member.at_ns(), [this, &member] { change(member); });
     }
     for (const v1::PortChange& port : scenario_.changes()) {
-      ns3::Simulator::Schedule(ns3::NanoSeconds(port.at_ns()), [this, &port] { change(port); });
+      kernel_.pause_at(port.at_ns(), [this, &port] { change(port); });
     }
   }
 
   void run() {
     report_ports_later();
-    ns3::Simulator::Stop(ns3::NanoSeconds(scenario_.duration_ns()));
-    ns3::Simulator::Run();
-    report_ports();  // because Run() stops before events of the last instant
+    kernel_.run(scenario_.duration_ns());
+    report_ports();
     traces_.report();
     report_unbalanced_ports();
     tcp_.report();
@@ -160,8 +165,8 @@ class Simulation {
   }
 
  private:
-  static void start_at(std::int64_t at_ns, Agent& agent) {
-    ns3::Simulator::Schedule(ns3::NanoSeconds(at_ns), [&agent] { agent.start(); });
+  void start_at(std::int64_t at_ns, Agent& agent) {
+    kernel_.pause_at(at_ns, [&agent] { agent.start(); });
   }
 
   void stop(const v1::SimulatedSession& stopped) {
@@ -196,15 +201,18 @@ class Simulation {
     control_.report(port);
   }
 
-  void tell_sender(std::uint16_t session, int top_rank) {
+  void tell_sender(std::int64_t at_ns, std::uint16_t session, int top_rank) {
     for (std::size_t i = 0; i < senders_.size(); ++i) {
-      if (scenario_.sessions(static_cast<int>(i)).session().session() == session)
-        senders_[i]->membership(top_rank);
+      if (scenario_.sessions(static_cast<int>(i)).session().session() != session) continue;
+      SenderAgent& sender = *senders_[i];
+      sender.process().at(at_ns, [&sender, top_rank] { sender.membership(top_rank); });
     }
   }
 
   void report_ports_later() {
-    ns3::Simulator::Schedule(ns3::NanoSeconds(records_.interval(kPortsNs)), [this] {
+    const std::int64_t next_ns = kernel_.now() + records_.interval(kPortsNs);
+    if (next_ns >= scenario_.duration_ns()) return;  // run() does it at the end
+    kernel_.pause_at(next_ns, [this] {
       report_ports();
       traces_.report();
       tcp_.report();
@@ -214,7 +222,7 @@ class Simulation {
   }
 
   void report_ports() {
-    const std::int64_t now = now_ns();
+    const std::int64_t now = kernel_.now();
     for (const auto& view : network_.ports()) {
       const auto row = port_row(view);
       records_.add(now, view.switch_name, "port", shown(row, kWireFieldsOfPort), view.port.link());
@@ -243,7 +251,7 @@ class Simulation {
   }
 
   void report_sessions(const VirtualNetwork::PortView& view) {
-    const std::int64_t now = now_ns();
+    const std::int64_t now = kernel_.now();
     for (const accounts::SessionCounts& session : view.accounts.sessions) {
       const auto row = session_row(view, session);
       records_.add(now, view.switch_name, "port.session", shown(row, kWireFieldsOfSession),
@@ -256,6 +264,8 @@ class Simulation {
   }
 
   const v1::Scenario scenario_;
+  const Division division_;
+  Kernel kernel_;
   Records records_;
   Records unrecorded_{0, true};
   VirtualNetwork network_;
@@ -272,6 +282,7 @@ constexpr const char* kHelp =
     "Reads the scenario, first entries and the controller's answers from standard input and "
     "writes\n"
     "records to standard output. Start it by: tiercast run EXPERIMENT --runtime ns3\n"
+    "With --threads N it runs on up to N threads (1 to 256); the records do not depend on N.\n"
     "With --queue-disc it reads a trial of a marking and sends it through a queue disc of ns-3: "
     "tiercast\n"
     "marking starts it beside tiercast-marking.\n";
@@ -289,6 +300,13 @@ void run_trial() {
   if (std::fflush(stdout) != 0) throw std::runtime_error("standard output was closed");
 }
 
+// From 1 to 256.
+bool parse_threads(std::string_view text, std::uint32_t& threads) {
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, threads);
+  return error == std::errc() && stopped == end && threads >= 1 && threads <= kMostThreads;
+}
+
 // Switches are visited in turn, each with memory of its own, so with pages of 4 kB address
 // translations are missing all the time. glibc reads its tunables when a program starts, so this
 // one starts again; without such a glibc or kernel nothing else happens.
@@ -302,7 +320,10 @@ void use_huge_pages(char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1) {
+  std::uint32_t threads = 1;
+  const bool has_threads = argc == 3 && argv[1] == std::string_view("--threads") &&
+                           parse_threads(argv[2], threads);
+  if (argc > 1 && !has_threads) {
     const std::string argument = argv[1];
     if (argument == "--version") {
       std::puts("tiercast-ns3 " TIERCAST_VERSION);
@@ -316,7 +337,7 @@ int main(int argc, char** argv) {
   }
   std::ios::sync_with_stdio(false);
   try {
-    if (argc > 1) {
+    if (argc > 1 && !has_threads) {
       run_trial();
       return 0;
     }
@@ -324,12 +345,7 @@ int main(int argc, char** argv) {
     std::string line;
     std::getline(std::cin, line);
     v1::Scenario scenario = parse_scenario(line);
-    ns3::RngSeedManager::SetSeed(1);
-    ns3::RngSeedManager::SetRun(scenario.seed());
-    auto simulation = std::make_unique<Simulation>(std::move(scenario));
-    simulation->run();
-    simulation.reset();
-    ns3::Simulator::Destroy();
+    Simulation(std::move(scenario), threads).run();
     return 0;
   } catch (const ConfigError& error) {
     std::fprintf(stderr, "tiercast-ns3: %s\n", error.what());

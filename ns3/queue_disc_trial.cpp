@@ -23,7 +23,6 @@
 
 #include "base/config_error.h"
 #include "dataplane/marking/arrivals.h"
-#include "ns3/clock.h"
 
 namespace tiercast::ns3_runtime {
 namespace {
@@ -103,7 +102,7 @@ class Trial {
         });
     // Some discs have timers that never end.
     while (disc_->GetNPackets() > 0 || busy_) {
-      advance(now_ns() + 1'000'000'000);
+      advance(ns3::Simulator::Now().GetNanoSeconds() + 1'000'000'000);
     }
     ns3::Simulator::Destroy();
     for (const PacketRecord& one : records_) record_(one);
@@ -120,7 +119,7 @@ class Trial {
   void arrive(std::size_t traffic_class) {
     const v1::TrafficClass& as = spec_.classes(static_cast<int>(traffic_class));
     PacketRecord& fresh = records_.emplace_back();
-    fresh.arrival_ns = now_ns();
+    fresh.arrival_ns = ns3::Simulator::Now().GetNanoSeconds();
     fresh.found = disc_->GetNPackets();
     fresh.traffic_class = static_cast<std::uint16_t>(traffic_class);
     fresh.fate = Fate::kLeft;
@@ -139,7 +138,7 @@ class Trial {
 
   void begin(const ns3::Ptr<const ns3::QueueDiscItem>& item, Fate fate) {
     PacketRecord& one = of(item);
-    one.wait_ns = now_ns() - one.arrival_ns;
+    one.wait_ns = ns3::Simulator::Now().GetNanoSeconds() - one.arrival_ns;
     one.left_behind = disc_->GetNPackets();
     if (fate != Fate::kLeft) one.fate = fate;
   }

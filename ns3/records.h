@@ -28,7 +28,7 @@ class Records {
   std::int64_t interval(std::int64_t usual_ns) const { return std::max(usual_ns, every_ns_); }
 
   // Adds {"time_ns":..., "agent":..., "kind":..., field:value...}. A figure that is not finite
-  // becomes null.
+  // becomes null. Any logical process may call it; the kernel puts all rows in order.
   void add(std::int64_t time_ns, std::string_view agent, std::string_view kind,
            std::span<const TraceField> fields, std::string_view link = {},
            std::span<const TextField> texts = {});
@@ -36,13 +36,14 @@ class Records {
            std::initializer_list<TraceField> fields, std::string_view link = {}) {
     add(time_ns, agent, kind, std::span(fields.begin(), fields.size()), link);
   }
-  // Writes the line and flushes everything, because the other side waits for it.
+  // Writes a line that a process has added.
+  static void write_out(std::string_view line);
+  // Writes the line and flushes everything, because the other side waits for it. Not for a process.
   void send_now(std::string_view line);
 
  private:
   const std::int64_t every_ns_;
   const bool silent_;
-  JsonRow row_;
 };
 
 }  // namespace tiercast::ns3_runtime

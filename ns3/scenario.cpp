@@ -39,6 +39,7 @@ v1::Scenario parse_scenario(const std::string& json) {
   const auto status = google::protobuf::util::JsonStringToMessage(json, &result);
   if (!status.ok()) throw ConfigError("scenario: " + std::string(status.message()));
   require(!result.program().empty(), "program", "the path of a compiled P4 program");
+  require(result.control_delay_ns() > 0, "control_delay_ns", "above 0");
   for (const v1::SimulatedSession& one : result.sessions()) {
     require(one.session().session() <= wire::kMaxSession,
             "session " + std::to_string(one.session().session()), "0 to 32767");

@@ -16,6 +16,7 @@
 #include <ns3/node.h>
 #include <ns3/queue.h>
 #include <ns3/random-variable-stream.h>
+#include <ns3/rng-seed-manager.h>
 #include <ns3/rtt-estimator.h>
 #include <ns3/simple-channel.h>
 #include <ns3/simple-net-device.h>
@@ -54,7 +55,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "ns3/clock.h"
+#include "ns3/ns3_events.h"
 #include "ns3/on_off.h"
 #include "protocols/base/units.h"
 #include "protocols/wire/bytes.h"
@@ -281,6 +282,7 @@ class TcpFlows::Station : public HostEndpoint {
     interface_ = ipv4->GetInterface(interface);
     ns3::Ipv4StaticRoutingHelper().GetStaticRouting(ipv4)->SetDefaultRoute(
         ns3::Ipv4Address(host.gateway), interface);
+    node_->Initialize();
     tcp_ = node_->GetObject<ns3::TcpL4Protocol>();
     tcp_->SetDownTarget(ns3::MakeCallback(&Station::send, this));
     network.attach(host.name, *this);
@@ -400,7 +402,8 @@ class TcpFlows::Flow {
  public:
   // A flow that goes on until the run ends, at `end_ns`, is not stopped: its last record would be
   // of a closed connection.
-  Flow(const v1::TcpFlow& spec, Station& from, Station& to, Rng rng, std::int64_t end_ns)
+  Flow(Kernel& kernel, const v1::TcpFlow& spec, Station& from, Station& to, Rng rng,
+       std::int64_t end_ns)
       : spec_(spec),
         sender_(spec.sender()),
         payload_(spec.packet_size() - kTcpHeaders),
@@ -423,19 +426,14 @@ class TcpFlows::Flow {
         ns3::MakeNullCallback<bool, ns3::Ptr<ns3::Socket>, const ns3::Address&>(),
         ns3::MakeCallback(&Flow::accept, this));
     listener_->Listen();
-    call_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.start_ns()), &Flow::begin, this);
-    if (spec.stop_ns() < end_ns) {
-      stop_ = ns3::Simulator::Schedule(ns3::NanoSeconds(spec.stop_ns()), &Flow::stop, this);
-    }
+    kernel.pause_at(spec.start_ns(), [this] { begin(); });
+    if (spec.stop_ns() < end_ns) kernel.pause_at(spec.stop_ns(), [this] { stop(); });
   }
 
-  ~Flow() {
-    call_.Cancel();
-    stop_.Cancel();
-  }
+  ~Flow() { call_.Cancel(); }
 
   void report(Records& records) {
-    const std::int64_t now = now_ns();
+    const std::int64_t now = ns3::Simulator::Now().GetNanoSeconds();
     const double ip_bytes_per_byte = static_cast<double>(spec_.packet_size()) / payload_;
     records.add(now, spec_.name(), "tcp",
                 {{"bytes", static_cast<double>(read_) * ip_bytes_per_byte}});
@@ -668,12 +666,17 @@ class TcpFlows::Flow {
   double retransmitted_ = 0;                       // packets
   std::optional<ns3::SequenceNumber32> next_new_;  // of this connection
   ns3::EventId call_;
-  ns3::EventId stop_;
 };
 
-TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const v1::Scenario& scenario)
+TcpFlows::TcpFlows(Kernel& kernel, VirtualNetwork& network, Records& records,
+                   const v1::Scenario& scenario)
     : network_(network), records_(records) {
   if (scenario.tcp().empty()) return;
+  const HostSpec& any = network.host(scenario.tcp(0).source());
+  ns3::Simulator::SetImplementation(
+      ns3::CreateObject<Ns3Events>(network.process_of(any.switch_name)));
+  ns3::RngSeedManager::SetSeed(1);
+  ns3::RngSeedManager::SetRun(scenario.seed());
   ns3::Config::SetDefault("ns3::TcpSocket::SndBufSize", ns3::UintegerValue(kBuffer));
   ns3::Config::SetDefault("ns3::TcpSocket::RcvBufSize", ns3::UintegerValue(kBuffer));
   // As Linux has it.
@@ -683,13 +686,18 @@ TcpFlows::TcpFlows(VirtualNetwork& network, Records& records, const v1::Scenario
   std::uint16_t number = 0;
   for (const v1::TcpFlow& spec : scenario.tcp()) {
     flows_.push_back(std::make_unique<Flow>(
-        spec, station(spec.source()), station(spec.destination()),
+        kernel, spec, station(spec.source()), station(spec.destination()),
         flow_rng(scenario.seed(), FlowKind::kTcp, number), scenario.duration_ns()));
     ++number;
   }
 }
 
-TcpFlows::~TcpFlows() = default;
+TcpFlows::~TcpFlows() {
+  if (flows_.empty()) return;
+  flows_.clear();
+  stations_.clear();
+  ns3::Simulator::Destroy();
+}
 
 TcpFlows::Station& TcpFlows::station(const std::string& host) {
   for (const auto& one : stations_) {

@@ -1,5 +1,5 @@
 // Competing traffic: ns-3's own TCP, on ns-3 nodes with its internet stack. A bridge of frames
-// connects them with our switches.
+// connects them with our switches. All its hosts are in one logical process (ns3/division.h).
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ns3/kernel/kernel.h"
 #include "ns3/records.h"
 #include "ns3/virtual_network.h"
 
@@ -15,12 +16,13 @@ namespace tiercast::ns3_runtime {
 class TcpFlows {
  public:
   // Throws ConfigError for an unknown congestion control.
-  TcpFlows(VirtualNetwork& network, Records& records, const v1::Scenario& scenario);
+  TcpFlows(Kernel& kernel, VirtualNetwork& network, Records& records,
+           const v1::Scenario& scenario);
   ~TcpFlows();
 
   // Writes a record of each flow now: IP bytes that its receiving end has read; the sender's window
   // (packets) and round trip, with their means since the last record; and how often the window has
-  // been cut so far, by fast retransmit and by time-out.
+  // been cut so far, by fast retransmit and by time-out. In a pause of the kernel.
   void report();
 
  private:

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/trace_rows.h"
 
-#include <ns3/simulator.h>
-
 #include <limits>
 #include <vector>
 
-#include "ns3/clock.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::ns3_runtime {
@@ -42,7 +39,7 @@ TraceRows::TraceRows(VirtualNetwork& network, Records& records, const v1::Scenar
     : network_(network), records_(records), scenario_(scenario) {
   for (const v1::SimulatedSwitch& one : scenario_.switches()) {
     for (const v1::StateRead& read : one.state()) {
-      ns3::Simulator::ScheduleNow([this, &one, &read] { read_later(one.name(), read); });
+      network_.process_of(one.name()).at(0, [this, &one, &read] { read_later(one.name(), read); });
     }
   }
 }
@@ -87,12 +84,12 @@ void TraceRows::report(const v1::SimulatedSwitch& at) {
 
 void TraceRows::read_later(const std::string& at, const v1::StateRead& read) {
   read_state(at, read);
-  ns3::Simulator::Schedule(ns3::NanoSeconds(read.every_ns()),
-                           [this, &at, &read] { read_later(at, read); });
+  LogicalProcess& process = network_.process_of(at);
+  process.at(process.now() + read.every_ns(), [this, &at, &read] { read_later(at, read); });
 }
 
 void TraceRows::read_state(const std::string& at, const v1::StateRead& read) {
-  const std::int64_t now = now_ns();
+  const std::int64_t now = network_.process_of(at).now();
   const engine::Switch& from = network_.at(at);
   const bool is_register = read.has_register_();
   const TextField name[] = {{"name", is_register ? read.register_() : read.counter()}};

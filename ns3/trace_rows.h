@@ -16,7 +16,7 @@ class TraceRows {
   // not have.
   TraceRows(VirtualNetwork& network, Records& records, const v1::Scenario& scenario);
 
-  // Records the packets that have left traced ports since the last call.
+  // Records the packets that have left traced ports since the last call. In a pause of the kernel.
   void report();
 
  private:

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "ns3/kernel/kernel.h"
 #include "ns3/records.h"
 #include "ns3/virtual_network.h"
 
@@ -12,10 +13,12 @@ namespace tiercast::ns3_runtime {
 
 class UdpFlows {
  public:
-  UdpFlows(VirtualNetwork& network, Records& records, const v1::Scenario& scenario);
+  UdpFlows(Kernel& kernel, VirtualNetwork& network, Records& records,
+           const v1::Scenario& scenario);
   ~UdpFlows();
 
-  // Writes a record of each flow now: packets and IP bytes sent and received.
+  // Writes a record of each flow now: packets and IP bytes sent and received. In a pause of the
+  // kernel.
   void report();
 
  private:

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/virtual_network.h"
 
-#include <ns3/simulator.h>
-
 #include <limits>
 #include <map>
 #include <optional>
@@ -12,7 +10,6 @@
 #include "dataplane/engine/queues/wire_message.h"
 #include "dataplane/native/native_code.h"
 #include "dataplane/updates/switch_updates.h"
-#include "ns3/clock.h"
 #include "protocols/base/units.h"
 
 namespace tiercast::ns3_runtime {
@@ -26,16 +23,15 @@ wire::MacAddress mac_of(std::uint64_t number) {
   return result;
 }
 
-// Switches of one program share its packets.
 struct Loaded {
   std::shared_ptr<const engine::Program> program;
-  std::shared_ptr<engine::PacketPool> pool;
-  std::shared_ptr<const engine::NativeProgram> native;  // null: it is interpreted
+  // Switches of one program and thread share its packets.
+  std::map<std::uint32_t, std::shared_ptr<engine::PacketPool>> pools;  // by thread
+  std::shared_ptr<const engine::NativeProgram> native;                 // null: it is interpreted
 };
 
 Loaded load(const std::string& path) {
-  Loaded result{updates::load_program(path), nullptr, nullptr};
-  result.pool = engine::make_packet_pool(*result.program);
+  Loaded result{updates::load_program(path), {}, nullptr};
   result.native = native::find_prebuilt(*result.program).program;
   return result;
 }
@@ -52,12 +48,36 @@ HostSpec::HostSpec(const v1::SimulatedHost& host)
       switch_name(host.switch_()),
       switch_port(host.switch_port()) {}
 
-// A switch, the event for its next step, and its callbacks.
-class VirtualNetwork::Node : public engine::Output {
+// Frames that left a switch at the same time, in their order, and the event in which they arrive.
+class VirtualNetwork::Flight final : public Event {
  public:
-  Node(VirtualNetwork& network, const v1::SimulatedSwitch& spec,
+  explicit Flight(Node& from) : from_(from) {}
+  void add(const Peer& to, std::span<const std::byte> frame) {
+    frames_.push_back({&to, frame.size()});
+    bytes_.insert(bytes_.end(), frame.begin(), frame.end());
+  }
+  void run() override;
+
+ private:
+  struct Frame {
+    const Peer* to;
+    std::size_t size;
+  };
+  Node& from_;
+  std::vector<Frame> frames_;
+  std::vector<std::byte> bytes_;  // of all frames, one after another
+};
+
+// A switch, the event for its next step, and its callbacks.
+class VirtualNetwork::Node : public engine::Output, public Receiver, public Source {
+ public:
+  // `number`: of the switch.
+  Node(LogicalProcess& process, std::uint32_t number, const v1::SimulatedSwitch& spec,
        std::shared_ptr<const engine::Program> program, engine::Switch::Options options)
-      : network_(network), switch_(std::move(program), std::move(options), *this) {
+      : process_(process),
+        number_(number),
+        switch_(std::move(program), std::move(options), *this) {
+    process.add(*this);
     for (const v1::SimulatedPort& port : spec.ports()) {
       const engine::Status status = switch_.set_port(port.port(), updates::port_config(port), 0);
       if (!status.ok()) throw ConfigError(spec.name() + ": " + status.message());
@@ -72,7 +92,11 @@ class VirtualNetwork::Node : public engine::Output {
     switch_.set_trace(&*trace_);
   }
 
-  void connect(std::uint32_t port, Peer peer) { peers_[port] = std::move(peer); }
+  void connect(std::uint32_t port, Peer peer) {
+    peer.is_remote = peer.node != nullptr && &peer.node->process_ != &process_;
+    if (peer.is_remote) remote_ports_.push_back(port);
+    peers_[port] = std::move(peer);
+  }
 
   void capture_hosts_frames(std::uint32_t port, const v1::Capture& spec) {
     rx_captures_.resize(peers_.size());
@@ -88,65 +112,109 @@ class VirtualNetwork::Node : public engine::Output {
     }
   }
 
-  void receive(std::uint32_t port, std::span<const std::byte> frame) {
+  void receive(std::uint32_t port, std::span<const std::byte> frame) override {
     if (port < rx_captures_.size() && rx_captures_[port] != nullptr) {
-      rx_captures_[port]->add(now_ns(), frame);
+      rx_captures_[port]->add(process_.now(), frame);
     }
-    switch_.receive(port, frame, now_ns());
+    switch_.receive(port, frame, process_.now());
     go_on();
   }
 
-  void schedule() {
-    const std::int64_t next = switch_.next_event();
-    if (next == due_ && event_.IsRunning()) return;
-    event_.Cancel();
-    due_ = next;
-    if (next == engine::Switch::kNever) return;
-    event_ = ns3::Simulator::Schedule(ns3::NanoSeconds(std::max<std::int64_t>(0, next - now_ns())),
-                                      &Node::advance, this);
+  void hand_over(std::int64_t before_ns) override {
+    if (switch_.next_event() >= before_ns) return;
+    for (const std::uint32_t port : remote_ports_) switch_.deliver_before(port, before_ns);
+    schedule();
   }
 
-  engine::Switch& engine_switch() { return switch_; }
-  trace::HopTrace* trace() { return trace_ ? &*trace_ : nullptr; }
-
- private:
-  void advance() {
-    switch_.advance(now_ns());
-    go_on();
-  }
-
+  // After the switch has been called, because it may have sent frames, and its next event may be
+  // another one.
   void go_on() {
     if (leaving_ != nullptr) {
-      ns3::Simulator::ScheduleNow(&VirtualNetwork::land, &network_, leaving_);
+      process_.schedule(*leaving_, process_.now());
       leaving_ = nullptr;
     }
     schedule();
   }
 
-  void transmit(std::uint32_t port, std::span<const std::byte> frame, std::int64_t) override {
+  void landed(Flight& flight) { landed_.push_back(&flight); }
+
+  LogicalProcess& process() { return process_; }
+  engine::Switch& engine_switch() { return switch_; }
+  trace::HopTrace* trace() { return trace_ ? &*trace_ : nullptr; }
+
+ private:
+  void advance() {
+    switch_.advance(process_.now());
+    go_on();
+  }
+
+  void schedule() {
+    const std::int64_t next = switch_.next_event();
+    if (next == due_ && advance_.waits()) return;
+    due_ = next;
+    if (next == engine::Switch::kNever) return process_.cancel(advance_);
+    process_.schedule(advance_, next);
+  }
+
+  void transmit(std::uint32_t port, std::span<const std::byte> frame,
+                std::int64_t due_ns) override {
     if (port >= peers_.size()) return;
     const Peer& peer = peers_[port];
     if (peer.node == nullptr && peer.host == nullptr) return;
-    if (peer.capture != nullptr) peer.capture->add(now_ns(), frame);
-    if (leaving_ == nullptr) leaving_ = network_.take_flight();
-    leaving_->frames.push_back({&peer, frame.size()});
-    leaving_->bytes.insert(leaving_->bytes.end(), frame.begin(), frame.end());
+    if (peer.capture != nullptr) peer.capture->add(due_ns, frame);
+    if (peer.is_remote) {
+      process_.send(peer.node->process_,
+                    {due_ns, number_, peer.port, sent_++, peer.node, frame});
+      return;
+    }
+    if (leaving_ == nullptr) leaving_ = &take_flight();
+    leaving_->add(peer, frame);
+  }
+
+  Flight& take_flight() {
+    if (landed_.empty()) return *flights_.emplace_back(std::make_unique<Flight>(*this));
+    Flight& flight = *landed_.back();
+    landed_.pop_back();
+    return flight;
   }
 
   // Agents tell the controller about joins themselves.
   void packet_in(std::span<const std::byte>) override {}
 
-  VirtualNetwork& network_;
+  LogicalProcess& process_;
+  const std::uint32_t number_;
+  std::uint64_t sent_ = 0;  // messages
   std::optional<trace::HopTrace> trace_;
   engine::Switch switch_;
   std::vector<Peer> peers_;                            // by port
+  std::vector<std::uint32_t> remote_ports_;
   std::vector<std::unique_ptr<Capture>> rx_captures_;  // by port; empty without any
   Flight* leaving_ = nullptr;
-  ns3::EventId event_;
-  std::int64_t due_ = engine::Switch::kNever;
+  std::vector<std::unique_ptr<Flight>> flights_;
+  std::vector<Flight*> landed_;  // of those, for reuse
+  Call<Node> advance_{*this, &Node::advance};
+  std::int64_t due_ = engine::Switch::kNever;  // of advance_
 };
 
-VirtualNetwork::VirtualNetwork(const v1::Scenario& scenario) : scenario_(scenario) {
+void VirtualNetwork::Flight::run() {
+  const std::byte* bytes = bytes_.data();
+  for (const auto& [to, size] : frames_) {
+    const std::span<const std::byte> frame(bytes, size);
+    bytes += size;
+    if (to->node != nullptr) {
+      to->node->receive(to->port, frame);
+      continue;
+    }
+    for (HostEndpoint* endpoint : *to->host) endpoint->receive(frame);
+  }
+  frames_.clear();
+  bytes_.clear();
+  from_.landed(*this);
+}
+
+VirtualNetwork::VirtualNetwork(const v1::Scenario& scenario, const Division& division,
+                               Kernel& kernel)
+    : scenario_(scenario) {
   std::map<std::string, Loaded> programs;  // by path
   engine::Switch::Options options;
   options.seed = scenario.seed();
@@ -155,10 +223,15 @@ VirtualNetwork::VirtualNetwork(const v1::Scenario& scenario) : scenario_(scenari
     const std::string& path = spec.program().empty() ? scenario.program() : spec.program();
     const auto [found, is_new] = programs.try_emplace(path);
     if (is_new) found->second = load(path);
-    options.pool = found->second.pool;
+    const std::size_t number = nodes_.size();
+    const std::uint32_t process = division.process_of.at(number);
+    auto& pool = found->second.pools[division.thread_of.at(process)];
+    if (pool == nullptr) pool = engine::make_packet_pool(*found->second.program);
+    options.pool = pool;
     options.depth_register = spec.depth_register();
     ++options.seed;
-    auto node = std::make_unique<Node>(*this, spec, found->second.program, options);
+    auto node = std::make_unique<Node>(kernel.process(process), static_cast<std::uint32_t>(number),
+                                       spec, found->second.program, options);
     node->engine_switch().run_native(found->second.native);
     nodes_[spec.name()] = std::move(node);
   }
@@ -204,44 +277,27 @@ void VirtualNetwork::send(const HostSpec& host, std::span<const std::byte> frame
   nodes_.at(host.switch_name)->receive(host.switch_port, frame);
 }
 
-VirtualNetwork::Flight* VirtualNetwork::take_flight() {
-  if (landed_.empty()) return flights_.emplace_back(std::make_unique<Flight>()).get();
-  Flight* flight = landed_.back();
-  landed_.pop_back();
-  return flight;
+VirtualNetwork::Node& VirtualNetwork::node(const std::string& name) const {
+  const auto found = nodes_.find(name);
+  if (found == nodes_.end()) throw ConfigError("no switch '" + name + "'");
+  return *found->second;
 }
 
-void VirtualNetwork::land(Flight* flight) {
-  const std::byte* bytes = flight->bytes.data();
-  for (const auto& [to, size] : flight->frames) {
-    const std::span<const std::byte> frame(bytes, size);
-    bytes += size;
-    if (to->node != nullptr) {
-      to->node->receive(to->port, frame);
-      continue;
-    }
-    for (HostEndpoint* endpoint : *to->host) endpoint->receive(frame);
-  }
-  flight->frames.clear();
-  flight->bytes.clear();
-  landed_.push_back(flight);
+LogicalProcess& VirtualNetwork::process_of(const std::string& switch_name) {
+  return node(switch_name).process();
 }
 
 engine::Switch& VirtualNetwork::at(const std::string& name) {
-  const auto found = nodes_.find(name);
-  if (found == nodes_.end()) throw ConfigError("no switch '" + name + "'");
-  return found->second->engine_switch();
+  return node(name).engine_switch();
 }
 
 trace::HopTrace* VirtualNetwork::trace_of(const std::string& name) {
-  return nodes_.at(name)->trace();
+  return node(name).trace();
 }
 
 void VirtualNetwork::finish_captures() {
   for (const auto& [name, node] : nodes_) node->finish_captures();
 }
-
-void VirtualNetwork::changed(const std::string& name) { nodes_.at(name)->schedule(); }
 
 void VirtualNetwork::apply(const v1::PortChange& change) {
   engine::Switch& changing = at(change.switch_());
@@ -253,9 +309,11 @@ void VirtualNetwork::apply(const v1::PortChange& change) {
   if (change.has_rx_delay_ns()) config.rx_delay_ns = change.rx_delay_ns();
   engine::change_wire(change.wire(), config.wire);
   engine::change_wire(change.rx_wire(), config.rx_wire);
-  const engine::Status status = changing.set_port(change.port(), config, now_ns());
+  Node& changed = node(change.switch_());
+  const engine::Status status =
+      changing.set_port(change.port(), config, changed.process().now());
   if (!status.ok()) throw ConfigError(change.switch_() + ": " + status.message());
-  changed(change.switch_());
+  changed.go_on();
 }
 
 std::vector<VirtualNetwork::PortView> VirtualNetwork::ports(bool recorded) {

@@ -1,9 +1,11 @@
-// The switches of a run and the links between them, on ns-3's clock. Each switch is the same engine
+// The switches of a run and the links between them, in virtual time. Each switch is the same engine
 // as in real time, with the same P4 program.
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // The engine's traffic manager implements the rate, queue and delay of a link. Frames that leave a
-// switch's wires at the same time are passed to the peers in an event of its own, at that instant.
+// switch's wires at the same time are passed to hosts, and to switches of the same logical process,
+// in an event of its own, at that instant. To others they are messages, sent while they are still on
+// the wire.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +20,8 @@
 #include "dataplane/engine/api/switch.h"
 #include "dataplane/trace/hop_trace.h"
 #include "ns3/capture.h"
+#include "ns3/division.h"
+#include "ns3/kernel/kernel.h"
 #include "protocols/wire/udp_frame.h"
 #include "tiercast/v1/simulation.pb.h"
 
@@ -46,20 +50,21 @@ class HostEndpoint {
 class VirtualNetwork {
  public:
   // Loads the program (engine::LoadError) and makes all switches, links and captures (ConfigError).
-  explicit VirtualNetwork(const v1::Scenario& scenario);
+  // `kernel` has the processes of the division.
+  VirtualNetwork(const v1::Scenario& scenario, const Division& division, Kernel& kernel);
   ~VirtualNetwork();
 
   const HostSpec& host(const std::string& name) const;
   // Several endpoints may share a host; each gets every frame.
   void attach(const std::string& host, HostEndpoint& endpoint);
-  // Sends a frame from a host into its switch, now.
+  // The process of the switch and its hosts. Throws ConfigError if there is no such switch.
+  LogicalProcess& process_of(const std::string& switch_name);
+  // Sends a frame from a host into its switch, now, which is when the host's process runs.
   void send(const HostSpec& host, std::span<const std::byte> frame);
 
   // Throws ConfigError if there is no such switch.
   engine::Switch& at(const std::string& name);
-  // To be called after changes by the controller or to links, because the switch's next event may
-  // have changed.
-  void changed(const std::string& name);
+  // In a pause of the kernel, as everything below.
   void apply(const v1::PortChange& change);
 
   struct PortView {
@@ -85,27 +90,17 @@ class VirtualNetwork {
     Node* node = nullptr;
     std::uint32_t port = 0;
     const Endpoints* host = nullptr;  // if set, replaces node
+    bool is_remote = false;           // a switch of another process
     std::unique_ptr<Capture> capture;
   };
-  // The frames that left a switch at the same time, in their order.
-  struct Flight {
-    struct Frame {
-      const Peer* to;
-      std::size_t size;
-    };
-    std::vector<Frame> frames;
-    std::vector<std::byte> bytes;  // of all frames, one after another
-  };
+  class Flight;
 
-  Flight* take_flight();
-  void land(Flight* flight);
+  Node& node(const std::string& name) const;
 
   const v1::Scenario& scenario_;
   std::unordered_map<std::string, std::unique_ptr<Node>> nodes_;
   std::unordered_map<std::string, HostSpec> hosts_;
   std::unordered_map<std::string, Endpoints> endpoints_;
-  std::vector<std::unique_ptr<Flight>> flights_;
-  std::vector<Flight*> landed_;  // for reuse
 };
 
 }  // namespace tiercast::ns3_runtime

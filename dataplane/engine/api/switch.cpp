@@ -115,4 +115,9 @@ std::int64_t Switch::next_event() const { return state_->core.next_event(); }
 
 void Switch::advance(std::int64_t now_ns) { state_->core.advance(now_ns); }
 
+void Switch::deliver_before(std::uint32_t port, std::int64_t until_ns) {
+  SwitchCore& s = state_->core;
+  if (s.ports->has(port)) s.ports->deliver_before(port, until_ns);
+}
+
 }  // namespace tiercast::engine

@@ -87,6 +87,12 @@ class Switch {
   // Performs all events due at or before now_ns, in time order.
   void advance(std::int64_t now_ns);
 
+  // For a simulator that must know frames before they leave. Calls Output::transmit() now, with the
+  // times at which they leave, for the frames that leave the port's wire before until_ns. From
+  // then on they count as sent, so no statistics should be read, and no port changed, before
+  // until_ns.
+  void deliver_before(std::uint32_t port, std::int64_t until_ns);
+
   // Traces the received frames that `sink` wants, from now on. Null switches tracing off, also for
   // frames already inside. `sink` must outlive the Switch or be replaced first.
   void set_trace(TraceSink* sink);

@@ -16,8 +16,8 @@ namespace tiercast::engine {
 class Output {
  public:
   virtual ~Output() = default;
-  // The frame's last bit reaches the far end of the port's wire at due_ns. due_ns is never later
-  // than the time given to the call that led here.
+  // The frame's last bit reaches the far end of the port's wire at due_ns. Only in
+  // Switch::deliver_before() is due_ns later than the time given to the call that led here.
   virtual void transmit(std::uint32_t port, std::span<const std::byte> frame,
                         std::int64_t due_ns) = 0;
   // The same for a frame in lent memory. Return false if it has been sent, or copied. Return true

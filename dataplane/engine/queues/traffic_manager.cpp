@@ -468,6 +468,17 @@ void TrafficManager::deliver(std::uint32_t index, Port& port, Packet* packet) {
   pool_.give(packet);
 }
 
+void TrafficManager::deliver_before(std::uint32_t index, std::int64_t until_ns) {
+  Port& port = port_at(index);
+  Wire& wire = port.wire;
+  const auto first = [&] { return std::min(wire.next_event(), wire.next_held()); };
+  if (first() >= until_ns) return;
+  do {
+    deliver(index, port, wire.next_event() == first() ? wire.pop() : wire.pop_held());
+  } while (first() < until_ns);
+  schedule(index);
+}
+
 void TrafficManager::leave(std::uint32_t index, Packet* packet, std::int64_t now_ns) {
   leaving_ns_ = now_ns;
   leaving_.push_back({index, packet});

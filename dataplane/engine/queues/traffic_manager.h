@@ -82,6 +82,10 @@ class TrafficManager {
   // rx_wire loses it.
   void delay_arrival(std::uint32_t port, Packet* packet, std::int64_t now_ns);
 
+  // Delivers now, with the times at which they leave, the frames that leave the port's wire before
+  // until_ns.
+  void deliver_before(std::uint32_t port, std::int64_t until_ns);
+
   std::int64_t next_event() const {
     if (!leaving_.empty()) return leaving_ns_;
     return std::min(due_.empty() ? kNever : port_at(due_[0]).due_ns,

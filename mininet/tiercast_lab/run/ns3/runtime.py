@@ -29,13 +29,10 @@ from tiercast_lab.run.controller_input import (
     described_topology,
     programs_for,
 )
-from tiercast_lab.run.ns3.scenario import json_line, scenario
+from tiercast_lab.run.ns3.scenario import CONTROL_DELAY_NS, json_line, scenario
 from tiercast_lab.run.progress import RUNNING
 from tiercast_lab.run.runtime import Run
 
-# The time from the arrival of an IGMP report at the switch until its tables are changed. In Mininet
-# the median is 5 to 15 ms.
-CONTROL_DELAY_NS = 10_000_000
 # The kinds of rows besides those that the schemes' cores trace. Each becomes a table of the run.
 KINDS = frozenset(
     {*SENDERS, *RECEIVERS, "port", "port.session", "tcp", "tcp.sender", "udp", "trace", "state"}
