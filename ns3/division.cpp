@@ -136,7 +136,8 @@ Division divide(const v1::Scenario& scenario, std::uint32_t threads) {
       ports.push_back(0);
     }
     result.process_of.push_back(process);
-    ports[process] += static_cast<std::uint64_t>(scenario.switches(static_cast<int>(one)).ports_size());
+    ports[process] +=
+        static_cast<std::uint64_t>(scenario.switches(static_cast<int>(one)).ports_size());
   }
   std::vector<std::vector<std::uint32_t>> neighbours(ports.size());
   for (const Direction& one : network.directions()) {
@@ -148,15 +149,12 @@ Division divide(const v1::Scenario& scenario, std::uint32_t threads) {
 
   const std::uint64_t all = std::accumulate(ports.begin(), ports.end(), std::uint64_t{0});
   result.thread_of.resize(ports.size());
-  std::uint64_t before = 0;
+  std::uint64_t before = 0;  // ports of the processes that have a thread
   std::uint32_t thread = 0;
-  bool is_empty = true;  // whether the thread has no process yet
   for (const std::uint32_t process : neighbours_together(neighbours)) {
-    if (!is_empty && thread + 1 < threads && before * threads >= all * (thread + 1)) {
-      ++thread;
-    }
+    const bool has_share = before > 0 && before * threads >= all * (thread + 1);
+    if (has_share && thread + 1 < threads) ++thread;
     result.thread_of[process] = thread;
-    is_empty = false;
     before += ports[process];
   }
   return result;

@@ -321,8 +321,8 @@ void use_huge_pages(char** argv) {
 
 int main(int argc, char** argv) {
   std::uint32_t threads = 1;
-  const bool has_threads = argc == 3 && argv[1] == std::string_view("--threads") &&
-                           parse_threads(argv[2], threads);
+  const bool has_threads =
+      argc == 3 && argv[1] == std::string_view("--threads") && parse_threads(argv[2], threads);
   if (argc > 1 && !has_threads) {
     const std::string argument = argv[1];
     if (argument == "--version") {

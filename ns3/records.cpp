@@ -23,9 +23,7 @@ void Records::add(std::int64_t time_ns, std::string_view agent, std::string_view
   write_out(line);
 }
 
-void Records::write_out(std::string_view line) {
-  std::fwrite(line.data(), 1, line.size(), stdout);
-}
+void Records::write_out(std::string_view line) { std::fwrite(line.data(), 1, line.size(), stdout); }
 
 void Records::send_now(std::string_view line) {
   std::fwrite(line.data(), 1, line.size(), stdout);

@@ -16,8 +16,7 @@ namespace tiercast::ns3_runtime {
 class TcpFlows {
  public:
   // Throws ConfigError for an unknown congestion control.
-  TcpFlows(Kernel& kernel, VirtualNetwork& network, Records& records,
-           const v1::Scenario& scenario);
+  TcpFlows(Kernel& kernel, VirtualNetwork& network, Records& records, const v1::Scenario& scenario);
   ~TcpFlows();
 
   // Writes a record of each flow now: IP bytes that its receiving end has read; the sender's window

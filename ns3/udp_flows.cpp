@@ -113,8 +113,8 @@ UdpFlows::UdpFlows(Kernel& kernel, VirtualNetwork& network, Records& records,
   std::uint16_t number = 0;
   for (const v1::UdpFlow& spec : scenario.udp()) {
     sinks_.push_back(std::make_unique<Sink>(network, spec));
-    sources_.push_back(std::make_unique<Source>(
-        kernel, network, spec, flow_rng(scenario.seed(), FlowKind::kUdp, number)));
+    sources_.push_back(std::make_unique<Source>(kernel, network, spec,
+                                                flow_rng(scenario.seed(), FlowKind::kUdp, number)));
     ++number;
   }
 }

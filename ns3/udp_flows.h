@@ -13,8 +13,7 @@ namespace tiercast::ns3_runtime {
 
 class UdpFlows {
  public:
-  UdpFlows(Kernel& kernel, VirtualNetwork& network, Records& records,
-           const v1::Scenario& scenario);
+  UdpFlows(Kernel& kernel, VirtualNetwork& network, Records& records, const v1::Scenario& scenario);
   ~UdpFlows();
 
   // Writes a record of each flow now: packets and IP bytes sent and received. In a pause of the

@@ -74,9 +74,7 @@ class VirtualNetwork::Node : public engine::Output, public Receiver, public Sour
   // `number`: of the switch.
   Node(LogicalProcess& process, std::uint32_t number, const v1::SimulatedSwitch& spec,
        std::shared_ptr<const engine::Program> program, engine::Switch::Options options)
-      : process_(process),
-        number_(number),
-        switch_(std::move(program), std::move(options), *this) {
+      : process_(process), number_(number), switch_(std::move(program), std::move(options), *this) {
     process.add(*this);
     for (const v1::SimulatedPort& port : spec.ports()) {
       const engine::Status status = switch_.set_port(port.port(), updates::port_config(port), 0);
@@ -163,8 +161,7 @@ class VirtualNetwork::Node : public engine::Output, public Receiver, public Sour
     if (peer.node == nullptr && peer.host == nullptr) return;
     if (peer.capture != nullptr) peer.capture->add(due_ns, frame);
     if (peer.is_remote) {
-      process_.send(peer.node->process_,
-                    {due_ns, number_, peer.port, sent_++, peer.node, frame});
+      process_.send(peer.node->process_, {due_ns, number_, peer.port, sent_++, peer.node, frame});
       return;
     }
     if (leaving_ == nullptr) leaving_ = &take_flight();
@@ -186,7 +183,7 @@ class VirtualNetwork::Node : public engine::Output, public Receiver, public Sour
   std::uint64_t sent_ = 0;  // messages
   std::optional<trace::HopTrace> trace_;
   engine::Switch switch_;
-  std::vector<Peer> peers_;                            // by port
+  std::vector<Peer> peers_;  // by port
   std::vector<std::uint32_t> remote_ports_;
   std::vector<std::unique_ptr<Capture>> rx_captures_;  // by port; empty without any
   Flight* leaving_ = nullptr;
@@ -287,13 +284,9 @@ LogicalProcess& VirtualNetwork::process_of(const std::string& switch_name) {
   return node(switch_name).process();
 }
 
-engine::Switch& VirtualNetwork::at(const std::string& name) {
-  return node(name).engine_switch();
-}
+engine::Switch& VirtualNetwork::at(const std::string& name) { return node(name).engine_switch(); }
 
-trace::HopTrace* VirtualNetwork::trace_of(const std::string& name) {
-  return node(name).trace();
-}
+trace::HopTrace* VirtualNetwork::trace_of(const std::string& name) { return node(name).trace(); }
 
 void VirtualNetwork::finish_captures() {
   for (const auto& [name, node] : nodes_) node->finish_captures();
@@ -310,8 +303,7 @@ void VirtualNetwork::apply(const v1::PortChange& change) {
   engine::change_wire(change.wire(), config.wire);
   engine::change_wire(change.rx_wire(), config.rx_wire);
   Node& changed = node(change.switch_());
-  const engine::Status status =
-      changing.set_port(change.port(), config, changed.process().now());
+  const engine::Status status = changing.set_port(change.port(), config, changed.process().now());
   if (!status.ok()) throw ConfigError(change.switch_() + ": " + status.message());
   changed.go_on();
 }

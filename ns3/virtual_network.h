@@ -4,8 +4,8 @@
 //
 // The engine's traffic manager implements the rate, queue and delay of a link. Frames that leave a
 // switch's wires at the same time are passed to hosts, and to switches of the same logical process,
-// in an event of its own, at that instant. To others they are messages, sent while they are still on
-// the wire.
+// in an event of its own, at that instant. To others they are messages, sent while they are still
+// on the wire.
 #pragma once
 
 #include <cstddef>

@@ -72,16 +72,14 @@ void LogicalProcess::run_until(std::int64_t until_ns) {
   std::size_t arrived = 0;
   for (;;) {
     const std::int64_t event_ns = queue_.next();
-    const std::int64_t arrival_ns =
-        arrived < arrivals_.size() ? arrivals_[arrived].due_ns : kNever;
+    const std::int64_t arrival_ns = arrived < arrivals_.size() ? arrivals_[arrived].due_ns : kNever;
     const std::int64_t next_ns = std::min(event_ns, arrival_ns);
     if (next_ns >= until_ns) break;
     if (next_ns > now_) {
       now_ = next_ns;
       numbers_before = queue_.next_number();
     }
-    if (event_ns == next_ns &&
-        (arrival_ns > next_ns || queue_.first_number() < numbers_before)) {
+    if (event_ns == next_ns && (arrival_ns > next_ns || queue_.first_number() < numbers_before)) {
       queue_.take().run();
     } else {
       const Message& message = arrivals_[arrived++];

@@ -76,11 +76,11 @@ class Worker {
   const std::uint32_t number_;
   LogicalProcess& control_;
   std::vector<LogicalProcess*> processes_;
-  std::vector<std::int64_t> next_;     // of each process
-  std::int64_t next_sent_ = kNever;    // of the messages of this window
+  std::vector<std::int64_t> next_;   // of each process
+  std::int64_t next_sent_ = kNever;  // of the messages of this window
   std::uint64_t windows_ = 0;
   // Written in one window and read in the next, by the other worker.
-  std::vector<std::array<Mailbox, 2>> outboxes_;  // by worker
+  std::vector<std::array<Mailbox, 2>> outboxes_;     // by worker
   std::vector<std::pair<Said, std::size_t>> lines_;  // and where each ends
   std::string text_;
   std::vector<Written> written_;

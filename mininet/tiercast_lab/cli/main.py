@@ -85,6 +85,7 @@ def _add(
 _add(
     run,
     "tiercast run sim-session --runtime ns3",
+    "tiercast run sim-aggregation --runtime ns3 --threads 2 --set topology.tree.depth=10",
     "tiercast run my.yaml --duration 60s --set sim.delta=0.9",
     "tiercast run sim-smoke --runtime ns3 --json",
     "tiercast run my.yaml --switch p4runtime://192.0.2.7:9559 --ports ports.yaml",

@@ -19,6 +19,7 @@ from tiercast_lab.cli.targets import (
     links_of_run,
     names_for,
     switches_of_run,
+    threads_of_run,
 )
 
 
@@ -51,6 +52,15 @@ def run(
             help="In Mininet with tiercast-switch: memory: one process runs all switches; "
             "veth: each has a process and a namespace.",
             show_default=LinkKind.memory.value,
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=256,
+            help="In virtual time: threads, which large networks need. The rows are the same.",
+            show_default="1",
         ),
     ] = None,
     seed: Annotated[
@@ -88,6 +98,7 @@ def run(
     in_mininet = runtime is Runtime.mininet
     switch, devices = switches_of_run(runtime, switch, ports)
     link_kind = links_of_run(runtime, links)
+    threads_in_run = threads_of_run(runtime, threads)
     if program is not None:
         require_program(program)
     if in_mininet:
@@ -111,6 +122,7 @@ def run(
 
     captures = capture_options(capture, capture_bytes, capture_snaplen)
     options = Options(
-        seed, runtime, switch, results.resolve(), typed(), captures, devices, link_kind.value
-    )
+        seed, runtime, switch, results.resolve(), typed(), captures, devices, link_kind.value,
+        threads_in_run,
+    )  # fmt: skip
     raise typer.Exit(run_and_report(loaded, options, as_json))

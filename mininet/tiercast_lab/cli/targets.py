@@ -99,6 +99,16 @@ def links_of_run(runtime: Runtime, links: LinkKind | None) -> LinkKind:
     return links
 
 
+def threads_of_run(runtime: Runtime, threads: int | None) -> int:
+    """Raises InputError if they were asked for and have no meaning."""
+    if threads is not None and runtime is not Runtime.ns3:
+        raise InputError(
+            f"--threads {threads}: --runtime {runtime} has a process for each program; valid: with "
+            f"--runtime {Runtime.ns3}"
+        )
+    return threads or 1
+
+
 def _named(switch: str) -> SwitchName:
     try:
         return SwitchName(switch)

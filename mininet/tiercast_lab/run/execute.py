@@ -52,6 +52,7 @@ class Options:
     devices: DevicesFile | None = None  # the switches that the lab does not start
     # One process with links in memory, or a process and a namespace for each switch.
     links: Literal["memory", "veth"] = "memory"
+    threads: int = 1  # in virtual time; the run does not depend on it
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,7 @@ def _make_run(
         progress = Progress(context, duration_s, {}, virtual=True)
         return Ns3Run(
             loaded=loaded, folder=folder, seed=seed, view=view, progress=progress,
-            recorder=recorder, captures=captures,
+            recorder=recorder, captures=captures, threads=options.threads,
         )  # fmt: skip
     # Imported here because runs in virtual time do not need Mininet, whose import takes 0.2 s.
     from tiercast_lab.run.mininet.runtime import MininetRun

@@ -42,6 +42,8 @@ KINDS = frozenset(
 
 @dataclass(kw_only=True)
 class Ns3Run(Run):
+    threads: int = 1
+
     def check(self) -> None:
         binaries.require(*self.files)
         programs_for(self.loaded)
@@ -89,7 +91,7 @@ class Ns3Run(Run):
         began = time.monotonic()
         with log.open("w") as errors:
             child = subprocess.Popen(
-                [binaries.NS3],
+                [binaries.NS3, "--threads", str(self.threads)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
