@@ -12,7 +12,9 @@ from tiercast_lab.run.execute import Options, execute
 from tiercast_lab.run.progress import SilentView
 
 
-def run_in_virtual_time(loaded: LoadedExperiment, seed: int, results: Path) -> StoredRun:
-    options = Options(seed, "ns3", "tiercast", results, [])
+def run_in_virtual_time(
+    loaded: LoadedExperiment, seed: int, results: Path, threads: int = 1
+) -> StoredRun:
+    options = Options(seed, "ns3", "tiercast", results, [], threads=threads)
     with Interrupt() as interrupt:
         return load_run(execute(loaded, options, SilentView(), interrupt).folder)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 import networkx
 from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
-from tiercast_lab.run.ns3.runtime import CONTROL_DELAY_NS
+from tiercast_lab.run.ns3.scenario import CONTROL_DELAY_NS
 
 
 @dataclass(frozen=True)

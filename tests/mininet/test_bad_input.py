@@ -380,6 +380,15 @@ def test_links_in_virtual_time_are_refused(links: str) -> None:
     )
 
 
+def test_threads_in_mininet_are_refused() -> None:
+    result = tiercast("run", "sim-smoke", "--threads", "2")
+    assert (result.returncode, result.stdout) == (EXIT_INPUT, "")
+    assert result.stderr == (
+        "tiercast: --threads 2: --runtime mininet has a process for each program; valid: with "
+        "--runtime ns3\n"
+    )
+
+
 def test_a_folder_named_latest_is_said_before_the_run(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(MESH.replace(", 3-0: {}", ""))
