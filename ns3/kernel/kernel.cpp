@@ -10,9 +10,10 @@
 namespace tiercast::ns3_runtime {
 
 Kernel::Kernel(const std::vector<std::uint32_t>& thread_of, std::int64_t window_ns,
-               std::function<void(std::string_view)> output)
+               std::function<void(std::string_view)> output, std::size_t worth_threads)
     : window_ns_(window_ns),
       output_(std::move(output)),
+      worth_threads_(worth_threads),
       control_(static_cast<std::uint32_t>(thread_of.size())),
       pauses_(control_.number()) {
   const std::uint32_t threads =
@@ -59,8 +60,15 @@ void Kernel::run(std::int64_t end_ns) {
   std::vector<Worker*> all;
   for (const auto& worker : workers_) all.push_back(worker.get());
   std::int64_t until = now_;
-  Crew crew(static_cast<std::uint32_t>(workers_.size()),
-            [&](std::uint32_t thread) { all[thread]->run_window(all, until, ahead_); });
+  const auto run_window = [&](std::uint32_t thread) {
+    all[thread]->run_window(all, until, ahead_);
+  };
+  Crew crew(static_cast<std::uint32_t>(workers_.size()), run_window);
+  const auto is_worth_threads = [&] {
+    std::size_t busy = 0;
+    for (const Worker* worker : all) busy += worker->busy_before(ahead_);
+    return busy >= worth_threads_;
+  };
   for (;;) {
     if (pauses_.next_event() == now_ || now_ == end_ns) stand();
     pauses_.run_until(now_ + 1);
@@ -71,7 +79,11 @@ void Kernel::run(std::int64_t end_ns) {
     for (const Worker* worker : all) next = std::min(next, worker->next());
     until = std::min(std::max(ahead_, next), stop);
     ahead_ = std::min(until + window_ns_, stop);
-    crew.work();
+    if (all.size() == 1 || is_worth_threads()) {
+      crew.work();
+    } else {
+      for (std::uint32_t thread = 0; thread < all.size(); ++thread) run_window(thread);
+    }
     collect();
     control_.run_until(until);
     now_ = until;

@@ -7,6 +7,7 @@
 // processes and sources, so any number of threads gives the same run.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,9 +22,11 @@ namespace tiercast::ns3_runtime {
 class Kernel {
  public:
   // `thread_of`: of each process, by its number: 0 to the number of threads - 1. `window_ns`: the
-  // longest window, above 0. `output` gets what processes write.
+  // longest window, above 0. `output` gets what processes write. Where fewer processes than
+  // `worth_threads` have something to do in a window, it takes longer to wake threads than to run
+  // them all on one.
   Kernel(const std::vector<std::uint32_t>& thread_of, std::int64_t window_ns,
-         std::function<void(std::string_view)> output);
+         std::function<void(std::string_view)> output, std::size_t worth_threads = 32);
   ~Kernel();
 
   // What every process has done comes before.
@@ -46,6 +49,7 @@ class Kernel {
 
   const std::int64_t window_ns_;
   const std::function<void(std::string_view)> output_;
+  const std::size_t worth_threads_;
   std::vector<std::unique_ptr<LogicalProcess>> processes_;
   std::vector<std::unique_ptr<Worker>> workers_;
   LogicalProcess control_;

@@ -44,6 +44,13 @@ std::int64_t Worker::next() const {
                          [](std::int64_t a, std::int64_t b) { return std::min(a, b); });
 }
 
+std::size_t Worker::busy_before(std::int64_t before_ns) const {
+  std::size_t busy = 0;
+  for (const std::int64_t next_ns : next_) busy += next_ns < before_ns ? 1 : 0;
+  for (const auto& boxes : outboxes_) busy += boxes[windows_ % 2].letters.size();
+  return busy;
+}
+
 void Worker::stand_at(std::int64_t now_ns) {
   for (LogicalProcess* process : processes_) process->now_ = now_ns;
 }

@@ -79,7 +79,8 @@ class Node final : public Receiver, public Source {
 
 struct Ring {
   explicit Ring(const std::vector<std::uint32_t>& thread_of)
-      : kernel(thread_of, kDelay, [this](std::string_view line) { output += line; }),
+      : kernel(
+            thread_of, kDelay, [this](std::string_view line) { output += line; }, 0),
         said(thread_of.size()) {
     for (std::uint32_t i = 0; i < thread_of.size(); ++i) {
       nodes.push_back(std::make_unique<Node>(kernel.process(i), said[i]));

@@ -34,6 +34,8 @@ EXPERIMENTS = {
     "basic-rlm": "20s",
     "traffic": "20s",
 }
+# In a small network most windows have too little work for threads.
+LARGE = ["topology.tree.depth=7", "topology.link.delay=3ms"]
 GRAPH = """\
 name: graph
 title: Links that lose, delay, reorder and fail
@@ -56,8 +58,10 @@ measure: {{last: 6s}}
 """
 
 
-def rows(file: Path, duration: str, threads: int, results: Path) -> dict[str, bytes]:
-    loaded = load_experiment(file, known_schemes(), duration=duration)
+def rows(
+    file: Path, duration: str, threads: int, results: Path, settings: list[str] | None = None
+) -> dict[str, bytes]:
+    loaded = load_experiment(file, known_schemes(), settings, duration)
     run = run_in_virtual_time(loaded, 1, results / str(threads), threads)
     return {path.name: path.read_bytes() for path in (run.directory / "rows").iterdir()}
 
@@ -71,7 +75,14 @@ def test_threads_do_not_change_the_rows(name: str, tmp_path: Path) -> None:
         assert rows(file, EXPERIMENTS[name], threads, tmp_path) == alone
 
 
-@pytest.mark.parametrize(("seed", "scheme"), [(1, "sim"), (2, "tfmcc"), (3, "rlc"), (4, "mlda"), (5, "rlm")])
+def test_threads_do_not_change_the_rows_of_a_large_network(tmp_path: Path) -> None:
+    file = binaries.find("run", "sim-aggregation")
+    assert rows(file, "3s", 2, tmp_path, LARGE) == rows(file, "3s", 1, tmp_path, LARGE)
+
+
+@pytest.mark.parametrize(
+    ("seed", "scheme"), [(1, "sim"), (2, "tfmcc"), (3, "rlc"), (4, "mlda"), (5, "rlm")]
+)
 def test_threads_do_not_change_the_rows_of_a_graph_with_faults(
     seed: int, scheme: str, tmp_path: Path
 ) -> None:
@@ -82,8 +93,14 @@ def test_threads_do_not_change_the_rows_of_a_graph_with_faults(
     file = tmp_path / "graph.yaml"
     file.write_text(
         GRAPH.format(
-            nodes=list(graph), links=links, scheme=scheme, sender=sender, receivers=receivers,
-            one=one, other=other, receiver=receivers[0],
+            nodes=list(graph),
+            links=links,
+            scheme=scheme,
+            sender=sender,
+            receivers=receivers,
+            one=one,
+            other=other,
+            receiver=receivers[0],
         )  # fmt: skip
     )
     alone = rows(file, "12s", 1, tmp_path)
