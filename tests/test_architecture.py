@@ -72,6 +72,7 @@ FLOORS: dict[str, tuple[set[str], ...]] = {
         {"arch/v1model", "arch/psa"},
         {"api"},
     ),
+    "ns3": ({"kernel"}, {""}),
     "dataplane/sender": ({"frames", "metrics"}, {"port", "sessions"}, {"worker"}, {""}),
     "dataplane/receiver": ({"igmp"}, {"port"}, {"show"}, {""}),
     "protocols": (
