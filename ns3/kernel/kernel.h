@@ -22,11 +22,11 @@ namespace tiercast::ns3_runtime {
 class Kernel {
  public:
   // `thread_of`: of each process, by its number: 0 to the number of threads - 1. `window_ns`: the
-  // longest window, above 0. `output` gets what processes write. Where fewer processes than
-  // `worth_threads` have something to do in a window, it takes longer to wake threads than to run
-  // them all on one.
+  // longest window, above 0. `output` gets what processes write. Where a window has
+  // fewer busy processes and messages than `worth_threads`, to wake threads takes longer than to
+  // run all on one.
   Kernel(const std::vector<std::uint32_t>& thread_of, std::int64_t window_ns,
-         std::function<void(std::string_view)> output, std::size_t worth_threads = 32);
+         std::function<void(std::string_view)> output, std::size_t worth_threads = 128);
   ~Kernel();
 
   // What every process has done comes before.

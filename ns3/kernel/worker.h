@@ -45,7 +45,7 @@ class Worker {
   void run_window(const std::vector<Worker*>& all, std::int64_t until_ns, std::int64_t ahead_ns);
   // The earliest event of its processes, or message to them or just sent by them. Between windows.
   std::int64_t next() const;
-  // How many of its processes have something to do before that time, with messages just sent.
+  // How many of its processes have something to do before that time, and messages just sent.
   std::size_t busy_before(std::int64_t before_ns) const;
   LogicalProcess& control() { return control_; }
   // Sets the clocks, between windows.

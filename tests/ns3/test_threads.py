@@ -47,7 +47,8 @@ topology:
   - {{scheme: {scheme}, sender: {sender}, receivers: {receivers}}}
 leave_latency: 1s
 events:
-  - {{at: 4s, link: {one}, loss: 5%, jitter: 3ms, duplicate: 2%, reorder: {{share: 5%, delay: 7ms}}}}
+  - {{at: 4s, link: {one}, loss: 5%, jitter: 3ms, duplicate: 2%,
+     reorder: {{share: 5%, delay: 7ms}}}}
   - {{at: 6s, link: {other}, up: false}}
   - {{at: 7s, link: {other}, up: true, delay: 15ms}}
 members:

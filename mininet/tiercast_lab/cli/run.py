@@ -59,7 +59,8 @@ def run(
         typer.Option(
             min=1,
             max=256,
-            help="In virtual time: threads, which large networks need. The rows are the same.",
+            help="In virtual time: threads, of use from some hundred switches on; the rows are the "
+            "same.",
             show_default="1",
         ),
     ] = None,
