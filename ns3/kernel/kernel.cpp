@@ -59,10 +59,8 @@ void Kernel::collect() {
 void Kernel::run(std::int64_t end_ns) {
   std::vector<Worker*> all;
   for (const auto& worker : workers_) all.push_back(worker.get());
-  std::int64_t until = now_;
-  const auto run_window = [&](std::uint32_t thread) {
-    all[thread]->run_window(all, until, ahead_);
-  };
+  Window window{};
+  const auto run_window = [&](std::uint32_t thread) { all[thread]->run_window(all, window); };
   Crew crew(static_cast<std::uint32_t>(workers_.size()), run_window);
   const auto is_worth_threads = [&] {
     std::size_t busy = 0;
@@ -74,11 +72,12 @@ void Kernel::run(std::int64_t end_ns) {
     pauses_.run_until(now_ + 1);
     if (now_ == end_ns) return;
     // Where nothing happens for longer than a window, one window goes on until something does.
-    const std::int64_t stop = std::min(pauses_.next_event(), end_ns);
+    const std::int64_t pause = std::min(pauses_.next_event(), end_ns);
     std::int64_t next = control_.next_event();
     for (const Worker* worker : all) next = std::min(next, worker->next());
-    until = std::min(std::max(ahead_, next), stop);
-    ahead_ = std::min(until + window_ns_, stop);
+    const std::int64_t until = std::min(std::max(ahead_, next), pause);
+    ahead_ = std::min(until + window_ns_, pause);
+    window = {now_, until, ahead_, pause};
     if (all.size() == 1 || is_worth_threads()) {
       crew.work();
     } else {

@@ -56,10 +56,11 @@ void LogicalProcess::arrive(const Message& message) {
   *next_ = std::min(*next_, message.due_ns);
 }
 
-void LogicalProcess::run_window(std::int64_t until_ns, std::int64_t ahead_ns) {
+void LogicalProcess::run_window(const Window& window) {
   running_ = this;
-  run_until(until_ns);
-  for (Source* source : sources_) source->hand_over(ahead_ns);
+  run_until(window.until_ns);
+  // All that is known, so that the process need not be visited again for each message.
+  for (Source* source : sources_) source->hand_over(window.pause_ns);
   *next_ = std::min(queue_.next(), arrivals_.empty() ? kNever : arrivals_.front().due_ns);
   running_ = nullptr;
 }

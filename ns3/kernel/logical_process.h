@@ -35,9 +35,18 @@ class Receiver {
 class Source {
  public:
   virtual ~Source() = default;
-  // Sends what is due before `before_ns` and has not been sent yet. Called at the end of each
-  // window; until `before_ns` nothing but frames can have an effect on other processes.
+  // Sends what is due before `before_ns` and has not been sent yet. Called at the end of a window;
+  // nobody looks at the source before `before_ns`.
   virtual void hand_over(std::int64_t before_ns) = 0;
+};
+
+// A time in which processes run without each other. Each does what comes before `until_ns`, and
+// must send what is due before `ahead_ns`. It may send what is due before `pause_ns`.
+struct Window {
+  std::int64_t from_ns;
+  std::int64_t until_ns;
+  std::int64_t ahead_ns;
+  std::int64_t pause_ns;
 };
 
 // A frame on its way.
@@ -91,8 +100,7 @@ class LogicalProcess {
 
   class Once;
 
-  // Runs everything before `until_ns`, and then hands over what is due before `ahead_ns`.
-  void run_window(std::int64_t until_ns, std::int64_t ahead_ns);
+  void run_window(const Window& window);
   void run_until(std::int64_t until_ns);
   void arrive(const Message& message);
 

@@ -14,20 +14,33 @@ void Worker::add(LogicalProcess& process) {
 void Worker::begin() {
   for (const LogicalProcess* process : processes_) next_.push_back(process->own_next_);
   for (std::size_t i = 0; i < processes_.size(); ++i) processes_[i]->next_ = &next_[i];
+  for (Outbox& outbox : outboxes_) {
+    for (auto& box : outbox.in_turn) box = std::make_unique<Mailbox>();
+  }
 }
 
-void Worker::run_window(const std::vector<Worker*>& all, std::int64_t until_ns,
-                        std::int64_t ahead_ns) {
+void Worker::begin(Outbox& outbox, const Window& window) {
+  std::unique_ptr<Mailbox>& mine = outbox.in_turn[windows_ % 2];
+  outbox.read.push_back(std::move(mine));
+  while (!outbox.read.empty() && outbox.read.front()->last_due_ns < window.from_ns) {
+    outbox.free.push_back(std::move(outbox.read.front()));
+    outbox.read.pop_front();
+  }
+  if (outbox.free.empty()) outbox.free.push_back(std::make_unique<Mailbox>());
+  mine = std::move(outbox.free.back());
+  outbox.free.pop_back();
+  mine->letters.clear();
+  mine->frames.clear();
+  mine->last_due_ns = 0;
+}
+
+void Worker::run_window(const std::vector<Worker*>& all, const Window& window) {
   const std::size_t reads = windows_ % 2;
   ++windows_;
   next_sent_ = kNever;
-  for (auto& boxes : outboxes_) {
-    Mailbox& mine = boxes[windows_ % 2];
-    mine.letters.clear();
-    mine.frames.clear();
-  }
+  for (Outbox& outbox : outboxes_) begin(outbox, window);
   for (const Worker* from : all) {
-    const Mailbox& box = from->outboxes_[number_][reads];
+    const Mailbox& box = *from->outboxes_[number_].in_turn[reads];
     for (const Mailbox::Letter& letter : box.letters) {
       Message message = letter.message;
       message.frame = std::span(box.frames).subspan(letter.offset, letter.size);
@@ -35,7 +48,7 @@ void Worker::run_window(const std::vector<Worker*>& all, std::int64_t until_ns,
     }
   }
   for (std::size_t i = 0; i < processes_.size(); ++i) {
-    if (next_[i] < ahead_ns) processes_[i]->run_window(until_ns, ahead_ns);
+    if (next_[i] < window.ahead_ns) processes_[i]->run_window(window);
   }
 }
 
@@ -47,7 +60,7 @@ std::int64_t Worker::next() const {
 std::size_t Worker::busy_before(std::int64_t before_ns) const {
   std::size_t busy = 0;
   for (const std::int64_t next_ns : next_) busy += next_ns < before_ns ? 1 : 0;
-  for (const auto& boxes : outboxes_) busy += boxes[windows_ % 2].letters.size();
+  for (const Outbox& outbox : outboxes_) busy += outbox.in_turn[windows_ % 2]->letters.size();
   return busy;
 }
 
@@ -57,7 +70,8 @@ void Worker::stand_at(std::int64_t now_ns) {
 
 void Worker::send(LogicalProcess& to, const Message& message) {
   next_sent_ = std::min(next_sent_, message.due_ns);
-  Mailbox& box = outboxes_[to.worker_->number_][windows_ % 2];
+  Mailbox& box = *outboxes_[to.worker_->number_].in_turn[windows_ % 2];
+  box.last_due_ns = std::max(box.last_due_ns, message.due_ns);
   box.letters.push_back({&to, message, box.frames.size(), message.frame.size()});
   box.frames.insert(box.frames.end(), message.frame.begin(), message.frame.end());
 }

@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,7 +44,7 @@ class Worker {
   void begin();
 
   // Runs a window of all its processes; they get what was sent in the window before this one.
-  void run_window(const std::vector<Worker*>& all, std::int64_t until_ns, std::int64_t ahead_ns);
+  void run_window(const std::vector<Worker*>& all, const Window& window);
   // The earliest event of its processes, or message to them or just sent by them. Between windows.
   std::int64_t next() const;
   // How many of its processes have something to do before that time, and messages just sent.
@@ -64,7 +66,7 @@ class Worker {
   void forget_written();
 
  private:
-  // The messages to the processes of one worker.
+  // The messages of a window to the processes of one worker.
   struct Mailbox {
     struct Letter {
       LogicalProcess* to;
@@ -73,7 +75,16 @@ class Worker {
     };
     std::vector<Letter> letters;
     std::vector<std::byte> frames;
+    std::int64_t last_due_ns = 0;
   };
+  struct Outbox {
+    // Written in one window and read in the next, by the other worker, in turn.
+    std::array<std::unique_ptr<Mailbox>, 2> in_turn;
+    std::deque<std::unique_ptr<Mailbox>> read;  // their frames may still be used
+    std::vector<std::unique_ptr<Mailbox>> free;
+  };
+  // Makes room for the messages of the window.
+  void begin(Outbox& outbox, const Window& window);
 
   const std::uint32_t number_;
   LogicalProcess& control_;
@@ -81,8 +92,7 @@ class Worker {
   std::vector<std::int64_t> next_;   // of each process
   std::int64_t next_sent_ = kNever;  // of the messages of this window
   std::uint64_t windows_ = 0;
-  // Written in one window and read in the next, by the other worker.
-  std::vector<std::array<Mailbox, 2>> outboxes_;     // by worker
+  std::vector<Outbox> outboxes_;                     // by worker
   std::vector<std::pair<Said, std::size_t>> lines_;  // and where each ends
   std::string text_;
   std::vector<Written> written_;
