@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/ns3_events.h"
 
-#include <ns3/fatal-error.h>
 #include <ns3/simulator.h>
 
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 namespace tiercast::ns3_runtime {
@@ -91,8 +91,8 @@ void Ns3Events::Destroy() {
 
 std::uint32_t Ns3Events::GetContext() const { return ns3::Simulator::NO_CONTEXT; }
 
-void Ns3Events::Run() { NS_FATAL_ERROR("the kernel runs this simulator"); }
-void Ns3Events::Stop() { NS_FATAL_ERROR("the kernel stops this simulator"); }
+void Ns3Events::Run() { throw std::logic_error("the kernel runs this simulator"); }
+void Ns3Events::Stop() { throw std::logic_error("the kernel stops this simulator"); }
 void Ns3Events::Stop(const ns3::Time&) { Stop(); }
 
 }  // namespace tiercast::ns3_runtime
