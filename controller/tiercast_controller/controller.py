@@ -110,10 +110,10 @@ class Controller(Readings):
     ):
         """`programs` is that of all switches, or one for each by its name. `groups` are those of
         other programs on hosts. `lab_address` is where agents attach, "unix:/path" or, as `access`
-        says, "host:port"; None runs no Lab service. Records of agents go to
-        `on_records`, or to the file `records`, where a later controller continues them; without
-        either they are ignored. `agents` holds the names of those that may
-        attach; None allows any. With `keys` they seal their messages to each other
+        says, "host:port"; None runs no Lab service. Records of agents go to `on_records`, or to
+        the file `records`, where a later controller continues them; without either they are
+        ignored. `agents` holds the names of those that may attach; None allows any. With `keys`
+        they seal their messages to each other
         (docs/security.md), with keys of the secret in that file if it names one; None: if
         `lab_address` is not a Unix socket. With `querier` None, hosts are asked only where reports
         were missed, and members expire only there. The tree is pruned

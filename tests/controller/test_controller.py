@@ -938,16 +938,21 @@ async def test_the_querier_asks_every_host_and_forgets_the_silent(
     assert (await run.on_switch("s0")).copies == {group: frozenset({2})}
 
 
+def hello(role: lab_pb2.Role, number: int) -> lab_pb2.FromAgent:
+    """Of the agent at host h<number>."""
+    return lab_pb2.FromAgent(
+        hello=lab_pb2.Hello(
+            role=role, name=f"h{number}", scheme="sim", session=1, id=number, version=2, instance=1
+        )
+    )
+
+
 async def test_a_sender_is_told_its_membership(start, igmp, socket_directory) -> None:
     address = f"unix:{socket_directory}/lab.sock"
     run = await start(depth=1, lab_address=address)
     async with grpc.aio.insecure_channel(address) as channel:
         call = lab_pb2_grpc.LabStub(channel).Attach(wait_for_ready=True)
-        hello = lab_pb2.Hello(
-            role=lab_pb2.ROLE_SENDER, name="h0", scheme="sim", session=1, id=0, version=2,
-            instance=1,
-        )  # fmt: skip
-        await call.write(lab_pb2.FromAgent(hello=hello))
+        await call.write(hello(lab_pb2.ROLE_SENDER, 0))
         await run.controller.wait_agents(["h0"], PATIENCE_S)
         run.controller.start_sessions()
         for rank in (0, 1):
@@ -978,11 +983,7 @@ async def test_records_go_to_the_file_where_the_controller_before_has_left_them(
     run = await start(depth=1, lab_address=address, records=path)
     async with grpc.aio.insecure_channel(address) as channel:
         call = lab_pb2_grpc.LabStub(channel).Attach(wait_for_ready=True)
-        hello = lab_pb2.Hello(
-            role=lab_pb2.ROLE_RECEIVER, name="h1", scheme="sim", session=1, id=1, version=2,
-            instance=1,
-        )  # fmt: skip
-        await call.write(lab_pb2.FromAgent(hello=hello))
+        await call.write(hello(lab_pb2.ROLE_RECEIVER, 1))
         for sequence, top in ((0, 3), (1, 4), (4, 7)):
             field = lab_pb2.Field(name="top", value=top)
             record = lab_pb2.Record(time_ns=5, kind="subscription", fields=[field])
