@@ -36,7 +36,8 @@ class Kernel {
   // have an effect on them no earlier than a window later.
   LogicalProcess& control() { return control_; }
   // Calls `what` when all processes have come to that time, and have done nothing of that instant.
-  // It may look at and change any of them. Of several the one that was added first comes first.
+  // It may look at and change any of them. Of several the one that was added first comes first. To
+  // be called before run() or in a pause, since windows end at the pauses that are known.
   void pause_at(std::int64_t at_ns, std::function<void()> what);
 
   // Until all processes have come to that time. Rethrows what any of them throws.
