@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: scripts/test_sanitized.sh address|thread
 # Builds with a sanitizer in build-<sanitizer> and runs the tests that it can judge. address: every C++
-# test; thread: the C++ tests of the DPDK programs, the switch and the agents, and those of their
-# programs.
+# test; thread: the C++ tests of the DPDK programs, the switch, the agents and virtual time's kernel, and
+# those of their programs.
 # Any report is an error; reports are kept in build-<sanitizer>/reports.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.." || exit
 sanitizer=${1:-}
 case "$sanitizer" in
   address) targets=(all) ;;
-  thread) targets=({,tests/}{agent,hosts,dataplane/{dpdk,streams,receiver,sender,tester,switch}}/all) ;;
+  thread) targets=({,tests/}{agent,hosts,ns3,dataplane/{dpdk,streams,receiver,sender,tester,switch}}/all) ;;
   *) echo "test: SANITIZE=$sanitizer; valid: address, thread" >&2; exit 2 ;;
 esac
 build=build-$sanitizer
@@ -40,9 +40,9 @@ if [ "$sanitizer" = address ]; then
 else
   ctest --test-dir "$build" --output-on-failure -j "$jobs" -L threads || status=1
   export TIERCAST_BUILD=$PWD/$build
-  folders=(tests/{agent,hosts,dataplane/{receiver,sender,tester,switch}})
-  .venv/bin/python -m pytest -m "not alone" -n "$jobs" --dist worksteal "${folders[@]}" || status=1
-  .venv/bin/python -m pytest -m alone "${folders[@]}" || [ $? -eq 5 ] || status=1  # 5: none
+  tests=(tests/{agent,hosts,dataplane/{receiver,sender,tester,switch},ns3/test_threads.py})
+  .venv/bin/python -m pytest -m "not alone" -n "$jobs" --dist worksteal "${tests[@]}" || status=1
+  .venv/bin/python -m pytest -m alone "${tests[@]}" || [ $? -eq 5 ] || status=1  # 5: none
 fi
 if [ -n "$(ls "$reports")" ]; then
   head -n 60 "$reports"/*

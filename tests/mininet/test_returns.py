@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -46,14 +47,27 @@ def test_a_run_without_that_has_no_such_check() -> None:
     assert switches_away(Rows({})) == returns([]) == []
 
 
+def without_bmv2(*what: str) -> object:
+    missing = not all(map(shutil.which, ("simple_switch_grpc", "simple_switch_CLI")))
+    return pytest.param(*what, marks=pytest.mark.skipif(missing, reason="bmv2 is not installed"))
+
+
 @pytest.mark.mininet
-@pytest.mark.parametrize("links", ["memory", "veth"])
-def test_a_killed_switch_comes_back_while_the_run_goes_on(tmp_path: Path, links: str) -> None:
-    """With links in memory one process is all three switches, else s1 has one of its own."""
-    started = Started(tmp_path, "--links", links)
+@pytest.mark.parametrize(
+    ("options", "program", "killed"),
+    [
+        ("--links=memory", "--name=s1", ["s0", "s1", "s2"]),  # one process is all switches
+        ("--links=veth", "--name=s1", ["s1"]),
+        without_bmv2("--switch=bmv2", "s1.sock", ["s1"]),
+    ],
+)
+def test_a_killed_switch_comes_back_while_the_run_goes_on(
+    tmp_path: Path, options: str, program: str, killed: list[str]
+) -> None:
+    started = Started(tmp_path, options)
     while not started.process.stdout.readline().startswith("    5 s  rates "):
         pass
-    os.kill(started.wait_for("--name=s1"), signal.SIGKILL)
+    os.kill(started.wait_for(program), signal.SIGKILL)
     status, out, error = started.finish()
     assert (status, error) == (3, ""), out + error
     started.assert_nothing_is_left()
@@ -61,7 +75,6 @@ def test_a_killed_switch_comes_back_while_the_run_goes_on(tmp_path: Path, links:
     directory = (tmp_path / "latest").resolve()
     summary = json.loads((directory / "summary.json").read_text())
     assert summary["verdict"] == "invalid"
-    killed = {"memory": ["s0", "s1", "s2"], "veth": ["s1"]}[links]
     away = summary["switches_away"]
     assert sorted(one["switch"] for one in away) == killed
     assert all(one["restarted"] and one["from_s"] < one["to_s"] for one in away)
@@ -78,7 +91,10 @@ def test_a_killed_switch_comes_back_while_the_run_goes_on(tmp_path: Path, links:
     # Every switch, with the rates of its links, marks and counts as before.
     port = rows["port"].filter(pl.col("time_s") > back_s + 1)
     assert set(port["agent"]) == {"s0", "s1", "s2"}
-    last = port.filter(pl.col("link") == "1>3").sort("time_s")[-1]
-    assert last["entered"].item() > 0 and last["left"].item() > 0
+    slow = port.filter(pl.col("link") == "1>3").sort("time_s").to_dicts()
+    passed_s = slow[-1]["time_s"] - slow[0]["time_s"]
+    left = slow[-1]["left"] - slow[0]["left"]
+    # 1 Mbit/s, in packets of 1000 bytes. The sender has two layers of more than that in all.
+    assert 50 < left / passed_s < 1.1 * 125
     states = rows["controller.switch"].filter(pl.col("switch") == "s1").sort("time_s")["state"]
     assert states.to_list() == ["away", "back"]

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tiercast_controller.base.units import format_duration
@@ -28,7 +30,7 @@ from tiercast_lab.run.controller_input import Reach
 from tiercast_lab.run.mininet.fate_counts import FateCounts
 from tiercast_lab.run.mininet.network import Network
 from tiercast_lab.run.mininet.processes import Children
-from tiercast_lab.run.mininet.switches import LoggedRow, Trace
+from tiercast_lab.run.mininet.switches import RESTARTS, LoggedRow, Trace
 from tiercast_lab.run.observed import Row
 
 PROGRAM = "simple_switch_grpc"
@@ -38,6 +40,22 @@ THRIFT_PORT = 9090  # the same for all: each switch has its own namespace
 # 1000 B that has to wait does so for up to 1333 us.
 IDLE_US = 250
 DEFAULT_DEPTH = 64  # packets
+AWAY_S = 0.5  # until the controller has noticed that a switch is away
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The queue of a port, as bmv2 counts. None: bmv2's default."""
+
+    rate_pps: int | None
+    depth: int | None  # packets
+
+    def commands(self, port: int) -> list[str]:
+        """The Thrift commands that set it."""
+        lines = [] if self.depth is None else [f"set_queue_depth {self.depth} {port}"]
+        return (
+            lines if self.rate_pps is None else [*lines, f"set_queue_rate {self.rate_pps} {port}"]
+        )
 
 
 class Bmv2Switches:
@@ -48,7 +66,7 @@ class Bmv2Switches:
     elsewhere: Mapping[str, Mapping[str, str]] = {}
     dpdk: Mapping[str, list[str]] = {}
     in_memory: Collection[str] = ()
-    patience_s = 0.0  # its queues' rates and depths would be gone
+    patience_s = 10.0
 
     def __init__(
         self,
@@ -60,6 +78,8 @@ class Bmv2Switches:
         self._packet_size_of = packet_size_of
         self._cpu_ports = cpu_ports
         self._counts = FateCounts()
+        # What has been set last: packets per second and packets, by switch and port.
+        self._queues: defaultdict[str, dict[int, Queue]] = defaultdict(dict)
         # The longest service time and the largest depth that any queue has had so far.
         self._service_s = 0.0
         self._depth = DEFAULT_DEPTH
@@ -176,34 +196,48 @@ class Bmv2Switches:
             f"--cpu-port={self._cpu_ports.get(switch.name, CPU_PORT)}",
         ]
         name = f"{PROGRAM} {switch.name}"
-        children.start(node, name, command, switch.name, handles_sigterm=False)
+        children.start(node, name, command, switch.name, handles_sigterm=False, restarts=RESTARTS)
 
     async def configure(self, controller: Controller, network: Network) -> list[str]:
-        switches = network.topology.switches.values()
-        await asyncio.gather(
-            *(asyncio.to_thread(self._set_queues, network, switch) for switch in switches)
-        )
+        for switch in network.topology.switches.values():
+            for port, (_, link) in enumerate(switch.ports, 1):
+                parameters = link.parameters
+                self._note(switch.name, port, link, parameters.rate, parameters.queue.packets)
+        await asyncio.gather(*(self.restore(controller, network, name) for name in self._queues))
         return []
 
-    def _set_queues(self, network: Network, switch: Switch) -> None:
-        lines = []
-        for port, (_, link) in enumerate(switch.ports, 1):
-            rate, depth = link.parameters.rate, link.parameters.queue.packets
-            lines += self._queue_commands(port, link, rate, depth)
-        _thrift(network, switch.name, lines)
+    async def restore(self, controller: Controller, network: Network, switch: str) -> None:
+        queues = self._queues[switch].items()
+        lines = [line for port, queue in queues for line in queue.commands(port)]
+        await self._set(controller, network, switch, lines)
 
-    def _queue_commands(
-        self, port: int, link: Link, rate: int | None, depth: int | None
+    async def _set(
+        self, controller: Controller, network: Network, switch: str, lines: list[str]
+    ) -> None:
+        """A switch that is away gets what is noted when it returns."""
+        try:
+            await asyncio.to_thread(_thrift, network, switch, lines)
+        except RunFailed:
+            await asyncio.sleep(AWAY_S)
+            if not controller.is_away(switch):
+                raise
+
+    def _note(
+        self, switch: str, port: int, link: Link, rate: int | None, depth: int | None
     ) -> list[str]:
-        """The Thrift commands that set a queue. bmv2 counts packets, so the rate is converted with
-        the size of the largest data packets on the link."""
-        lines = [f"set_queue_depth {depth} {port}"] if depth else []
-        if rate:
-            rate_pps = packets_per_second(rate, self._packet_size_of(link.name))
+        """Notes what a queue is changed to (None: it stays), and returns the Thrift commands for
+        that. bmv2 counts packets, so the rate is converted with the size of the largest data
+        packets on the link."""
+        rate_pps = packets_per_second(rate, self._packet_size_of(link.name)) if rate else None
+        change = Queue(rate_pps, depth or None)
+        if rate_pps:
             self._service_s = max(self._service_s, 1 / rate_pps)
-            lines.append(f"set_queue_rate {rate_pps} {port}")
         self._depth = max(self._depth, depth or 0)
-        return lines
+        before = self._queues[switch].get(port, Queue(None, None))
+        self._queues[switch][port] = Queue(
+            change.rate_pps or before.rate_pps, change.depth or before.depth
+        )
+        return change.commands(port)
 
     async def watch(self, controller: Controller, switch: Switch) -> None:
         await self._counts.watch(controller, switch)
@@ -225,8 +259,8 @@ class Bmv2Switches:
             if end in network.topology.switches:
                 port = network.topology.switches[end].port_to(other)
                 depth = event.queue.packets if event.queue else None
-                lines = self._queue_commands(port, link, event.rate, depth)
-                await asyncio.to_thread(_thrift, network, end, lines)
+                lines = self._note(end, port, link, event.rate, depth)
+                await self._set(controller, network, end, lines)
 
     def logged_rows(self, topology: Topology, logs: Path) -> list[LoggedRow]:
         """The rows that each tiercast-delay-line logged, of kinds `delay_line` and `pause`."""

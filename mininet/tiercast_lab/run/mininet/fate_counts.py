@@ -9,11 +9,13 @@ sample, and tiercast_lab.results.queue_drops says what follows from these counts
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import asdict
 
+from tiercast_controller.base.errors import UnreachableError
 from tiercast_controller.controller import Controller
 from tiercast_controller.network.fates import EgressFates, PortFates
 
@@ -41,7 +43,11 @@ class FateCounts:
         self._lost: dict[tuple[str, int], int] = {}  # between switches, by receiving port
 
     async def watch(self, controller: Controller, switch: Switch) -> None:
-        await self._answers[switch.name].watch(lambda: controller.ping(switch.name))
+        async def ask() -> None:
+            with contextlib.suppress(UnreachableError):  # it may return
+                await controller.ping(switch.name)
+
+        await self._answers[switch.name].watch(ask)
 
     async def poll(self, controller: Controller, switch: Switch) -> list[tuple[str, Row]]:
         drained = switch.name in self._drained

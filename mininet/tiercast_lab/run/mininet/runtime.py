@@ -190,7 +190,8 @@ class Live:
         self.igmp = IgmpListeners(network)
         self.loop_watch = LoopWatch()
         self.watches: list[asyncio.Task[None]] = []  # for the rows of kind `pause`
-        self._timed: list[asyncio.Task[None]] = []  # what the experiment lets happen at its times
+        self._timed: list[asyncio.Task[None]] = []  # what happens while the run goes on
+        self._returned = asyncio.Queue[str]()  # the switches that died and are back
         self.start_ns = 0
         self.skipped: dict[str, int] = {}  # packets that were not traced, by switch
 
@@ -299,6 +300,7 @@ class Live:
         run.enter(RUNNING)
         self._timed = [
             asyncio.create_task(self._events(controller)),
+            asyncio.create_task(self._restore(controller)),
             asyncio.create_task(self._members(controller, changes)),
             asyncio.create_task(self.commands.run(self.start_ns / 1e9, self._on_command)),
             *(
@@ -463,6 +465,10 @@ class Live:
             await asyncio.sleep(max(0.0, event.at / 1e9 - self.now_s()))
             await run.switches.apply(controller, self.network, event)
 
+    async def _restore(self, controller: Controller) -> None:
+        while True:
+            await self.run_.switches.restore(controller, self.network, await self._returned.get())
+
     async def _members(self, controller: Controller, changes: list[AgentChange]) -> None:
         """Lets agents come and go as they do in this run."""
         for change in changes:
@@ -538,6 +544,8 @@ class Live:
         if event.kind == "records":
             name, lost = event.fields["name"], event.fields["lost"]
             self.run_.complaints.append(f"{name}: {lost} records were lost: the lab was too slow")
+        if event.kind == "switch" and event.fields.get("restarted"):
+            self._returned.put_nowait(event.fields["switch"])
         if self.start_ns:
             time_s = (event.time_ns - self.start_ns) / 1e9
             self.run_.take(f"controller.{event.kind}", time_s, "controller", event.fields)

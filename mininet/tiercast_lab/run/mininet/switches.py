@@ -82,6 +82,10 @@ class SwitchKind(Protocol):
         """Sets what is left once the controller has reached all switches. Returns what the user
         should know of them."""
 
+    async def restore(self, controller: Controller, network: Network, switch: str) -> None:
+        """Sets again what a switch has lost that died and has returned, other than what the
+        controller sets."""
+
     async def watch(self, controller: Controller, switch: Switch) -> None:
         """Runs from before the first `poll` until it is cancelled."""
 
@@ -185,6 +189,9 @@ class TiercastSwitches:
         for switch in dict.fromkeys(one.switch for one in self._traced):
             await controller.set_trace(switch, of_switch(self._traced, switch))
         return []
+
+    async def restore(self, controller: Controller, network: Network, switch: str) -> None:
+        pass
 
     async def watch(self, controller: Controller, switch: Switch) -> None:
         pass
