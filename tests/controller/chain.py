@@ -16,6 +16,7 @@ from tiercast_controller.controller import Controller, Event
 from tiercast_controller.multicast.querier import Querier
 from tiercast_controller.network.marking import PriorityMarking
 from tiercast_controller.network.topology import Host, Session, Switch, Topology, group_address
+from tiercast_controller.p4runtime.manifest import CPU_PORT
 from tiercast_controller.p4runtime.program import Program
 
 from ..namespaces import Namespaces, command_in, inside, ip
@@ -24,15 +25,19 @@ from ..patience import PATIENCE_S
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("TIERCAST_SWITCH", ROOT / "build/dataplane/switch/tiercast-switch"))
 SWITCHES = 4
+BMV2 = "simple_switch_grpc"
 HOSTS = {"h0": ("s0", 2), "h1": ("s3", 2), "h2": ("s3", 3)}
 PORT = 5500
+THRIFT_PORT = 9090  # and the device's id: all switches have one namespace
 
 
 class Network:
     """h0 - s0 - s1 - s2 - s3 - h1, h2. The switches share one namespace; each host has its own."""
 
-    def __init__(self, directory: Path):
+    def __init__(self, directory: Path, program: str = BINARY.name):
+        """`program` is tiercast-switch or BMV2."""
         self.directory = directory
+        self.program = program
         self.namespaces = Namespaces()
         self.topology = Topology()
         self.interfaces: dict[str, dict[int, str]] = {f"s{i}": {} for i in range(SWITCHES)}
@@ -71,6 +76,9 @@ class Network:
             gateway = str(host.interface.network[1])
             ip("-n", there, "neigh", "add", gateway, "lladdr", "02:00:00:01:00:ff", "dev", "eth0")
             ip("-n", there, "route", "add", "default", "via", gateway)
+            if self.program == BMV2:  # it forwards checksums that the kernel has yet to compute
+                off = command_in(there, "ethtool", "-K", "eth0", "tx", "off")
+                subprocess.run(off, check=True, stdout=subprocess.DEVNULL)
 
     def start_switches(self) -> None:
         assert BINARY.exists(), f"{BINARY} is missing: `make build` makes it"
@@ -79,13 +87,24 @@ class Network:
 
     def start_switch(self, name: str) -> None:
         switch = self.topology.switch(name)
-        ports = [f"--port={p}={interface}" for p, interface in self.interfaces[name].items()]
-        command = [
-            str(BINARY), "--device-id", str(switch.device_id), "--name", name, *ports,
-            "--grpc", switch.address, "--log-level", "warning",
-        ]  # fmt: skip
+        command = self._bmv2(switch) if self.program == BMV2 else self._tiercast_switch(switch)
         inside = command_in(self.namespace("switches"), *command)
         self.processes[name] = subprocess.Popen(inside)
+
+    def _tiercast_switch(self, switch: Switch) -> list[str]:
+        ports = [f"--port={p}={one}" for p, one in self.interfaces[switch.name].items()]
+        return [
+            str(BINARY), "--device-id", str(switch.device_id), "--name", switch.name, *ports,
+            "--grpc", switch.address, "--log-level", "warning",
+        ]  # fmt: skip
+
+    def _bmv2(self, switch: Switch) -> list[str]:
+        ports = [f"--interface={p}@{one}" for p, one in self.interfaces[switch.name].items()]
+        return [
+            BMV2, "--no-p4", f"--device-id={switch.device_id}", *ports,
+            f"--thrift-port={THRIFT_PORT + switch.device_id}", "--",
+            f"--grpc-server-addr={switch.address}", f"--cpu-port={CPU_PORT}",
+        ]  # fmt: skip
 
     def kill_switch(self, name: str) -> None:
         self.processes[name].kill()
@@ -107,9 +126,9 @@ class Network:
 
 
 @contextlib.contextmanager
-def running_network(directory: Path) -> Iterator[Network]:
+def running_network(directory: Path, program: str = BINARY.name) -> Iterator[Network]:
     """With its switches. `directory` is for their sockets."""
-    network = Network(directory)
+    network = Network(directory, program)
     try:
         network.build()
         network.start_switches()

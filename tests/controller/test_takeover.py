@@ -4,6 +4,7 @@ counted one by one. Needs root."""
 
 import asyncio
 import json
+import shutil
 import signal
 import time
 from asyncio.subprocess import Process
@@ -16,7 +17,7 @@ from tiercast_lab.run.mininet.commands import veth_eal
 
 from ..namespaces import command_in, ip
 from ..patience import PATIENCE_S
-from .chain import ROOT, SWITCHES, running_network
+from .chain import BMV2, ROOT, SWITCHES, running_network
 from .processes import ControllerProcess, Traffic, config_of, controllers, held, unnumbered
 
 pytestmark = pytest.mark.slow  # real switches and controllers, in real time
@@ -38,8 +39,8 @@ SESSION = {"number": 1, "layers": 1, "source": "h0", "scheme": "sim"}
 
 
 @pytest.fixture
-def network(socket_directory):
-    with running_network(socket_directory) as network:
+def network(socket_directory, request):
+    with running_network(socket_directory, *getattr(request, "param", ())) as network:
         yield network
 
 
@@ -50,6 +51,15 @@ async def traffic(network):
     traffic.close()
 
 
+without_bmv2 = pytest.mark.skipif(not shutil.which(BMV2), reason="bmv2 is not installed")
+on_both_switches = pytest.mark.parametrize(
+    "network",
+    [pytest.param((), id="tiercast-switch"), pytest.param((BMV2,), id="bmv2", marks=without_bmv2)],
+    indirect=True,
+)
+
+
+@on_both_switches
 async def test_a_controller_that_is_killed_and_started_again_loses_no_packet(
     network, traffic, program, tmp_path
 ) -> None:
@@ -104,6 +114,7 @@ async def test_who_vanished_while_no_controller_was_there_is_forgotten(
         assert len(second.of("igmp", action="expire")) == 1
 
 
+@on_both_switches
 async def test_a_standby_takes_over_without_a_lost_packet(
     network, traffic, program, tmp_path
 ) -> None:
@@ -174,6 +185,7 @@ async def test_of_several_standbys_one_serves(network, traffic, tmp_path) -> Non
             await primary.kill()
 
 
+@on_both_switches
 @pytest.mark.parametrize("victim", ["s0", "s2", "s3"])
 async def test_a_switch_that_is_killed_and_started_again_gets_everything_again(
     network, traffic, program, tmp_path, victim
