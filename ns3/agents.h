@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "ns3/records.h"
-#include "ns3/virtual_network.h"
+#include "ns3/network/records.h"
+#include "ns3/network/virtual_network.h"
 #include "protocols/core/core.h"
 #include "protocols/core/registry.h"
 #include "protocols/core/rows.h"

@@ -15,8 +15,8 @@
 #include <string>
 #include <tuple>
 
-#include "ns3/records.h"
-#include "ns3/virtual_network.h"
+#include "ns3/network/records.h"
+#include "ns3/network/virtual_network.h"
 #include "protocols/base/rng.h"
 #include "tiercast/v1/simulation.pb.h"
 

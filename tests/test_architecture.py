@@ -72,7 +72,7 @@ FLOORS: dict[str, tuple[set[str], ...]] = {
         {"arch/v1model", "arch/psa"},
         {"api"},
     ),
-    "ns3": ({"kernel"}, {""}),
+    "ns3": ({"kernel"}, {"network"}, {"traffic"}, {""}),
     "dataplane/sender": ({"frames", "metrics"}, {"port", "sessions"}, {"worker"}, {""}),
     "dataplane/receiver": ({"igmp"}, {"port"}, {"show"}, {""}),
     "protocols": (

@@ -1,5 +1,5 @@
 // Which switches share a logical process and a thread. SPDX-License-Identifier: GPL-2.0-only
-#include "ns3/division.h"
+#include "ns3/network/division.h"
 
 #include <gmock/gmock.h>
 

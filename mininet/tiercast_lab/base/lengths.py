@@ -1,4 +1,4 @@
-"""The lengths of periods and stays, drawn as ns3/on_off.cpp draws them."""
+"""The lengths of periods and stays, drawn as ns3/traffic/on_off.cpp draws them."""
 
 from __future__ import annotations
 

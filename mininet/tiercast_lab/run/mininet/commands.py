@@ -42,7 +42,7 @@ def switch_options(
         f"--name={switch.name}",
         f"--device-id={switch.device_id}",
         f"--grpc=unix:{socket}",
-        # As in virtual time (ns3/virtual_network.cpp): each switch has numbers of its own.
+        # As in virtual time (ns3/network/virtual_network.cpp): each switch has numbers of its own.
         f"--seed={seed + 1 + place}",
         *([f"--cpu-port={cpu_port}"] if cpu_port != CPU_PORT else []),
         *([] if depth_register is None else [f"--depth-register={depth_register}"]),

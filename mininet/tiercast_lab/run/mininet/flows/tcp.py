@@ -1,6 +1,6 @@
 """TCP flows from one host to another: endless ones, periods of sending, or transfers of random
-sizes. Each period and each transfer is a connection (ns3/tcp_flows.cpp does the same in virtual
-time)."""
+sizes. Each period and each transfer is a connection (ns3/traffic/tcp_flows.cpp does the same in
+virtual time)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""UDP flows at a constant rate, always or in periods (ns3/udp_flows.cpp does the same in virtual
-time)."""
+"""UDP flows at a constant rate, always or in periods (ns3/traffic/udp_flows.cpp does the same in
+virtual time)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "ns3/tcp_flows.h"
+#include "ns3/traffic/tcp_flows.h"
 
 // Individual headers, because the modules' own headers include some that are not C++20.
 #include <ns3/boolean.h>
@@ -55,8 +55,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "ns3/ns3_events.h"
-#include "ns3/on_off.h"
+#include "ns3/traffic/ns3_events.h"
+#include "ns3/traffic/on_off.h"
 #include "protocols/base/units.h"
 #include "protocols/wire/bytes.h"
 #include "protocols/wire/udp_frame.h"

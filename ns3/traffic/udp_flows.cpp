@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "ns3/udp_flows.h"
+#include "ns3/traffic/udp_flows.h"
 
 #include <algorithm>
 
-#include "ns3/on_off.h"
+#include "ns3/traffic/on_off.h"
 #include "protocols/wire/udp_frame.h"
 
 namespace tiercast::ns3_runtime {

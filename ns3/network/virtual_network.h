@@ -19,9 +19,9 @@
 #include "dataplane/accounts/accounts.h"
 #include "dataplane/engine/api/switch.h"
 #include "dataplane/trace/hop_trace.h"
-#include "ns3/capture.h"
-#include "ns3/division.h"
 #include "ns3/kernel/kernel.h"
+#include "ns3/network/capture.h"
+#include "ns3/network/division.h"
 #include "protocols/wire/udp_frame.h"
 #include "tiercast/v1/simulation.pb.h"
 

@@ -1,5 +1,6 @@
 // Competing traffic: ns-3's own TCP, on ns-3 nodes with its internet stack. A bridge of frames
-// connects them with our switches. All its hosts are in one logical process (ns3/division.h).
+// connects them with our switches. All its hosts are in one logical process
+// (ns3/network/division.h).
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 
@@ -8,8 +9,8 @@
 #include <vector>
 
 #include "ns3/kernel/kernel.h"
-#include "ns3/records.h"
-#include "ns3/virtual_network.h"
+#include "ns3/network/records.h"
+#include "ns3/network/virtual_network.h"
 
 namespace tiercast::ns3_runtime {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "ns3/on_off.h"
+#include "ns3/traffic/on_off.h"
 
 #include <algorithm>
 #include <cmath>

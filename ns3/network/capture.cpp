@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "ns3/capture.h"
+#include "ns3/network/capture.h"
 
 #include <algorithm>
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "ns3/records.h"
-#include "ns3/virtual_network.h"
+#include "ns3/network/records.h"
+#include "ns3/network/virtual_network.h"
 
 namespace tiercast::ns3_runtime {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "ns3/virtual_network.h"
+#include "ns3/network/virtual_network.h"
 
 #include <limits>
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "ns3/ns3_events.h"
+#include "ns3/traffic/ns3_events.h"
 
 #include <ns3/simulator.h>
 

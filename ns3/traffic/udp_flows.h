@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ns3/kernel/kernel.h"
-#include "ns3/records.h"
-#include "ns3/virtual_network.h"
+#include "ns3/network/records.h"
+#include "ns3/network/virtual_network.h"
 
 namespace tiercast::ns3_runtime {
 

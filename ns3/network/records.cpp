@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "ns3/records.h"
+#include "ns3/network/records.h"
 
 #include <cstdio>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "ns3/trace_rows.h"
+#include "ns3/network/trace_rows.h"
 
 #include <limits>
 #include <vector>
