@@ -46,8 +46,8 @@ struct Options {
 // Sends packets at equal intervals.
 class Source {
  public:
-  Source(Ptr<Socket> socket, const Options& options)
-      : socket_(std::move(socket)),
+  Source(const Ptr<Socket>& socket, const Options& options)
+      : socket_(socket),
         payload_bytes_(options.packet_bytes - kHeaderBytes),
         interval_(Seconds(options.packet_bytes * 8 / (options.rate_kbit * 1e3))) {}
 

@@ -13,8 +13,8 @@ namespace tiercast::ns3_runtime {
 class Ns3Events::Pending final : public Event {
  public:
   explicit Pending(Ns3Events& of) : of_(of) {}
-  void set(ns3::Ptr<ns3::EventImpl> what, std::uint32_t uid) {
-    what_ = std::move(what);
+  void set(const ns3::Ptr<ns3::EventImpl>& what, std::uint32_t uid) {
+    what_ = what;
     uid_ = uid;
   }
   void run() override {

@@ -297,9 +297,9 @@ class TcpFlows::Station : public HostEndpoint {
 
   // What comes for the connection goes there straight: TcpL4Protocol would read the header once
   // more to find it. The ends are those of the packets that it sends.
-  void connected(ns3::Ptr<FlowSocket> connection, ns3::Ipv4Address peer, std::uint16_t peer_port,
-                 std::uint16_t port) {
-    connections_[connection_key(peer.Get(), peer_port, port)] = std::move(connection);
+  void connected(const ns3::Ptr<FlowSocket>& connection, ns3::Ipv4Address peer,
+                 std::uint16_t peer_port, std::uint16_t port) {
+    connections_[connection_key(peer.Get(), peer_port, port)] = connection;
   }
 
   void receive(std::span<const std::byte> frame) override {
