@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -287,7 +287,12 @@ def rack(tmp_path: Path) -> Iterator[Rack]:
         rack.remove()
 
 
-@pytest.mark.skipif(shutil.which("simple_switch_grpc") is None, reason="bmv2 is not installed")
+without_bmv2 = pytest.mark.skipif(
+    shutil.which("simple_switch_grpc") is None, reason="bmv2 is not installed"
+)
+
+
+@without_bmv2
 def test_a_device_with_p4runtime_alone_keeps_its_queues(rack: Rack) -> None:
     rack.start_bmv2()
     done = rack.run()
@@ -322,6 +327,38 @@ def test_a_run_over_a_switch_that_runs_already(rack: Rack) -> None:
     seconds = to_h3["time_s"][-1] - to_h3["time_s"][0]
     rate = 8 * (to_h3["tx_bytes"][-1] - to_h3["tx_bytes"][0]) / seconds
     assert 0.5e6 < rate <= 1.02e6
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        Rack.start_switch,
+        pytest.param(Rack.start_bmv2, marks=without_bmv2),
+    ],
+)
+def test_a_device_that_its_operator_starts_again_is_served_again(
+    rack: Rack, start: Callable[[Rack], None]
+) -> None:
+    start(rack)
+    run = subprocess.Popen(
+        rack.command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert run.stdout is not None
+    while not run.stdout.readline().startswith("    5 s  rates "):
+        assert run.poll() is None, run.communicate()
+    rack.programs[-1].kill()
+    rack.programs[-1].wait()
+    (rack.folder / "rack.sock").unlink()
+    start(rack)
+    out, error = run.communicate(timeout=60)
+    assert (run.returncode, error) == (3, ""), out + error
+    stored = load_run(rack.folder / "results" / "latest")
+    (away,) = stored.summary["switches_away"]
+    assert away["switch"] == "s1" and away["restarted"]
+    counted = stored.rows["port"].filter(
+        (pl.col("link") == "1>3") & (pl.col("time_s") > away["to_s"] + 1)
+    )
+    assert counted["left"].max() - counted["left"].min() > 100
 
 
 @pytest.mark.alone

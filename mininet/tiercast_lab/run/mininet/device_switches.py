@@ -34,7 +34,6 @@ class DeviceSwitches(TiercastSwitches):
     name = "p4runtime"
     # bmv2's, as such a device may be one.
     bounds: Mapping[str, float | None] = {"cpu": 95.0}
-    patience_s = 0.0  # what the operator has set may be gone
 
     def __init__(
         self,
