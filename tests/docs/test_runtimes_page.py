@@ -205,6 +205,17 @@ def test_an_invalid_run_gives_its_reason_and_no_number(folder: Path, tmp_path: P
     ) in page
 
 
+def test_why_a_switch_has_no_numbers_is_said_beside_those_of_the_other(
+    folder: Path, tmp_path: Path
+) -> None:
+    made = record(folder, with_real(folder, tmp_path / "runs", (0, 1)))
+    refused = {"stored": 0, "values": [], "reasons": ["--switch bmv2: its queues have no RED"]}
+    made["targets"]["bmv2"] |= refused
+    page = runtimes_page.page({"two-rates": made})
+    assert " | 0 of 2 runs | " in page
+    assert f"\n- {runtimes_page.NAMES['bmv2']}: --switch bmv2: its queues have no RED.\n" in page
+
+
 def test_what_is_no_longer_stored_stays_unless_the_figure_is_scaled_otherwise(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -129,10 +129,17 @@ def _state(record: Record, target: str) -> str:
 def _missing(record: Record) -> list[str]:
     """A list item for a figure that was not run everywhere, with the reasons that are known."""
     sides = [f"{NAMES[name]}: {_state(record, name)}" for name in (NS3, REAL)]
-    return [f"- `{record['figure']}` ({record['title']}): {', '.join(sides)}."] + [
-        f"  - {NAMES[name]}: {_shortly(reason)}."
+    head = f"- `{record['figure']}` ({record['title']}): {', '.join(sides)}."
+    return [head, *(f"  {line}" for line in _lacking(record))]
+
+
+def _lacking(record: Record) -> list[str]:
+    """List items for the targets without numbers: why their runs failed."""
+    return [
+        f"- {NAMES[name]}: {_shortly(reason)}."
         for name, side in record["targets"].items()
         for reason in side["reasons"]
+        if not side["values"]
     ]
 
 
@@ -153,6 +160,8 @@ def _section(record: Record) -> list[str]:
     lines += [f"`{record['figure']}`{', ' if record['paper'] else ''}{record['paper']}. "
               + " ".join(_sentence(line) for line in record["scaling"]), ""]  # fmt: skip
     lines += [_made(record, [NS3, *real]), ""]
+    if lacking := _lacking(record):
+        lines += [*lacking, ""]
     lines += [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for row in rows:
         cells = [name_of(row), *([f"{row['x']:g}"] if several else []), _cell(row, NS3)]
