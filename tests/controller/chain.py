@@ -16,19 +16,18 @@ from tiercast_controller.controller import Controller, Event
 from tiercast_controller.multicast.querier import Querier
 from tiercast_controller.network.marking import PriorityMarking
 from tiercast_controller.network.topology import Host, Session, Switch, Topology, group_address
-from tiercast_controller.p4runtime.manifest import CPU_PORT
 from tiercast_controller.p4runtime.program import Program
 
+from ..bmv2 import SWITCH as BMV2
+from ..bmv2 import bmv2_command
 from ..namespaces import Namespaces, command_in, inside, ip
 from ..patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("TIERCAST_SWITCH", ROOT / "build/dataplane/switch/tiercast-switch"))
 SWITCHES = 4
-BMV2 = "simple_switch_grpc"
 HOSTS = {"h0": ("s0", 2), "h1": ("s3", 2), "h2": ("s3", 3)}
 PORT = 5500
-THRIFT_PORT = 9090  # and the device's id: all switches have one namespace
 
 
 class Network:
@@ -100,11 +99,7 @@ class Network:
 
     def _bmv2(self, switch: Switch) -> list[str]:
         ports = [f"--interface={p}@{one}" for p, one in self.interfaces[switch.name].items()]
-        return [
-            BMV2, "--no-p4", f"--device-id={switch.device_id}", *ports,
-            f"--thrift-port={THRIFT_PORT + switch.device_id}", "--",
-            f"--grpc-server-addr={switch.address}", f"--cpu-port={CPU_PORT}",
-        ]  # fmt: skip
+        return bmv2_command(switch.device_id, switch.address, *ports)
 
     def kill_switch(self, name: str) -> None:
         self.processes[name].kill()

@@ -4,7 +4,6 @@ counted one by one. Needs root."""
 
 import asyncio
 import json
-import shutil
 import signal
 import time
 from asyncio.subprocess import Process
@@ -15,9 +14,11 @@ from pathlib import Path
 import pytest
 from tiercast_lab.run.mininet.commands import veth_eal
 
+from ..bmv2 import SWITCH as BMV2
+from ..bmv2 import needs_switch
 from ..namespaces import command_in, ip
 from ..patience import PATIENCE_S
-from .chain import BMV2, ROOT, SWITCHES, running_network
+from .chain import ROOT, SWITCHES, running_network
 from .processes import ControllerProcess, Traffic, config_of, controllers, held, unnumbered
 
 pytestmark = pytest.mark.slow  # real switches and controllers, in real time
@@ -51,10 +52,9 @@ async def traffic(network):
     traffic.close()
 
 
-without_bmv2 = pytest.mark.skipif(not shutil.which(BMV2), reason="bmv2 is not installed")
 on_both_switches = pytest.mark.parametrize(
     "network",
-    [pytest.param((), id="tiercast-switch"), pytest.param((BMV2,), id="bmv2", marks=without_bmv2)],
+    [pytest.param((), id="tiercast-switch"), pytest.param((BMV2,), id="bmv2", marks=needs_switch)],
     indirect=True,
 )
 

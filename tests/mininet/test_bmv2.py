@@ -22,6 +22,7 @@ from tiercast_lab.run.mininet.bmv2 import Bmv2Switches, packets_per_second
 from tiercast_lab.run.mininet.pauses import BEAT_S, AnswerWatch
 from tiercast_lab.run.mininet.switches import PORT_COLUMNS, SESSION_COLUMNS
 
+from ..bmv2 import HAS_BMV2, needs_switch
 from .conftest import ROOT, SMALL, skip_if_invalid
 
 
@@ -189,7 +190,7 @@ async def test_who_does_not_answer_is_silent_since_before_he_was_asked() -> None
 def test_the_same_experiment_runs_on_it_or_says_what_is_missing(tmp_path: Path) -> None:
     command = [ROOT / "tiercast", "run", "sim-smoke", "--switch", "bmv2", "--results", tmp_path]
     result = subprocess.run(command, capture_output=True, text=True)
-    if not all(map(shutil.which, ("simple_switch_grpc", "simple_switch_CLI"))):
+    if not HAS_BMV2:
         assert result.returncode == EXIT_INPUT
         assert "is not in PATH; build behavioral-model" in result.stderr
         return
@@ -241,7 +242,7 @@ expect:
 
 @pytest.mark.alone
 @pytest.mark.mininet
-@pytest.mark.skipif(not shutil.which("simple_switch_grpc"), reason="bmv2 is not installed")
+@needs_switch
 def test_what_small_queues_drop_is_exact_while_members_come_and_go(tmp_path: Path) -> None:
     (tmp_path / "churn.yaml").write_text(CHURN)
     command = [ROOT / "tiercast", "run", tmp_path / "churn.yaml", "--switch", "bmv2"]

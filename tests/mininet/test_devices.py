@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from tiercast_lab.base.errors import EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED, 
 from tiercast_lab.results.storage import load_run
 from tiercast_lab.run.mininet.devices import grpc_address, load_devices
 
+from ..bmv2 import bmv2_command, needs_switch
 from ..patience import wait_until
 from .conftest import ROOT, skip_if_invalid
 
@@ -223,9 +223,8 @@ class Rack:
         wait_until(socket.exists, "the switch serves P4Runtime")
 
     def start_bmv2(self) -> None:
-        command = ["simple_switch_grpc", "--no-p4", "--device-id=7"]
-        command += [f"-i{port}@port{port}" for port in (11, 12, 13)]
-        command += ["--", f"--grpc-server-addr=unix:{self.folder}/rack.sock", "--cpu-port=510"]
+        ports = [f"-i{port}@port{port}" for port in (11, 12, 13)]
+        command = bmv2_command(7, f"unix:{self.folder}/rack.sock", *ports)
         self.programs.append(
             subprocess.Popen(
                 ["ip", "netns", "exec", self.device, *command], stdout=subprocess.DEVNULL
@@ -287,12 +286,7 @@ def rack(tmp_path: Path) -> Iterator[Rack]:
         rack.remove()
 
 
-without_bmv2 = pytest.mark.skipif(
-    shutil.which("simple_switch_grpc") is None, reason="bmv2 is not installed"
-)
-
-
-@without_bmv2
+@needs_switch
 def test_a_device_with_p4runtime_alone_keeps_its_queues(rack: Rack) -> None:
     rack.start_bmv2()
     done = rack.run()
@@ -333,7 +327,7 @@ def test_a_run_over_a_switch_that_runs_already(rack: Rack) -> None:
     "start",
     [
         Rack.start_switch,
-        pytest.param(Rack.start_bmv2, marks=without_bmv2),
+        pytest.param(Rack.start_bmv2, marks=needs_switch),
     ],
 )
 def test_a_device_that_its_operator_starts_again_is_served_again(

@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import shutil
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import received_rate, received_within
 from tiercast_lab.results.storage import StoredRun, load_run
 
+from ..bmv2 import HAS_BMV2
 from ..conftest import KEPT_UP_NOT
 from ..virtual_time import run_in_virtual_time
 from .conftest import ROOT, skip_if_invalid
@@ -234,7 +234,7 @@ def differences(seed: int, real: list[Got], virtual: list[Got]) -> list[str]:
 @pytest.mark.mininet
 @pytest.mark.parametrize("switch", ["tiercast", "bmv2"])
 def test_mininet_and_ns3_agree(switch: str, tmp_path: Path) -> None:
-    if switch == "bmv2" and not all(map(shutil.which, ("simple_switch_grpc", "simple_switch_CLI"))):
+    if switch == "bmv2" and not HAS_BMV2:
         pytest.skip("bmv2 is not in PATH")
     places = {seed: tmp_path / str(seed) for seed in REAL_SEEDS}
     for place in places.values():

@@ -18,6 +18,7 @@ from tiercast_lab.run.controller_input import programs_for
 from tiercast_lab.run.mininet.bmv2 import Bmv2Switches
 from tiercast_lab.study.marking import Judge
 
+from ..bmv2 import HAS_SWITCH
 from ..docs.page import write_files
 from .conftest import ROOT, SCHEMES
 from .other_program import MANIFEST, write
@@ -188,7 +189,7 @@ def test_bmv2_refuses_a_psa_program() -> None:
     loaded = load_experiment(PROGRAMS / "psa.yaml", SCHEMES)
     programs = {name: files.load() for name, files in loaded.programs.items()}
     assert all(one.is_psa for one in programs.values()) and not own().load().is_psa
-    if shutil.which("simple_switch_grpc") is None:
+    if not HAS_SWITCH:
         return
     with pytest.raises(InputError, match="of switch s0 is for PSA, and simple_switch_grpc"):
         Bmv2Switches(loaded.packet_size_of).check(loaded)
@@ -320,7 +321,7 @@ def test_the_examples_in_virtual_time(tmp_path: Path, name: str) -> None:
 def test_in_mininet(tmp_path: Path, name: str, switch: str) -> None:
     if name == "psa" and switch == "bmv2":
         pytest.skip("simple_switch_grpc executes v1model")
-    if switch == "bmv2" and shutil.which("simple_switch_grpc") is None:
+    if switch == "bmv2" and not HAS_SWITCH:
         pytest.skip("bmv2 is not installed")
     path = PROGRAMS / f"{name}.yaml"
     if name == "third":
@@ -360,7 +361,7 @@ def test_joins_are_heard_where_a_program_does_not_hand_them_over(
     tmp_path: Path, program: str
 ) -> None:
     """Layers are joined one by one, also where no switch punts anything."""
-    if program == "bmv2" and shutil.which("simple_switch_grpc") is None:
+    if program == "bmv2" and not HAS_SWITCH:
         pytest.skip("bmv2 is not installed")
     write(tmp_path, MANIFEST.replace("packet_in: {ingress_port: ingress_port}\n", ""))
     text = EXPERIMENT.replace("scheme: sim", "scheme: rlm, layers: 4")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from tiercast_lab.measures import Rows
 from tiercast_lab.results.returns import returns, switches_away
 
+from ..bmv2 import needs_bmv2
 from .real_run import Started
 
 
@@ -47,18 +47,13 @@ def test_a_run_without_that_has_no_such_check() -> None:
     assert switches_away(Rows({})) == returns([]) == []
 
 
-def without_bmv2(*what: str) -> object:
-    missing = not all(map(shutil.which, ("simple_switch_grpc", "simple_switch_CLI")))
-    return pytest.param(*what, marks=pytest.mark.skipif(missing, reason="bmv2 is not installed"))
-
-
 @pytest.mark.mininet
 @pytest.mark.parametrize(
     ("options", "program", "killed"),
     [
         ("--links=memory", "--name=s1", ["s0", "s1", "s2"]),  # one process is all switches
         ("--links=veth", "--name=s1", ["s1"]),
-        without_bmv2("--switch=bmv2", "s1.sock", ["s1"]),
+        pytest.param("--switch=bmv2", "s1.sock", ["s1"], marks=needs_bmv2),
     ],
 )
 def test_a_killed_switch_comes_back_while_the_run_goes_on(

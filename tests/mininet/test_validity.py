@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -18,6 +17,7 @@ import pytest
 from tiercast_lab.base.errors import EXIT_FAILED, EXIT_INVALID
 from tiercast_lab.results.verdict import BOUNDS
 
+from ..bmv2 import HAS_BMV2
 from ..patience import wait_until
 from .real_run import Started, everything
 
@@ -49,7 +49,7 @@ def start(results: Path, programs: dict[str, str], seconds: int) -> Started:
     """Starts a run of the experiment with these programs."""
     arguments = ["--set", "measure.last=1s", "--duration", f"{seconds}s"]
     if programs is ON_BMV2:
-        if not all(map(shutil.which, ("simple_switch_grpc", "simple_switch_CLI"))):
+        if not HAS_BMV2:
             pytest.skip("bmv2 is not in PATH")
         arguments += ["--switch", "bmv2"]
     experiment = "basic-ermcc" if programs is BESIDE_TCP else "sim-smoke"

@@ -5,7 +5,6 @@ import os
 import queue
 import re
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -26,6 +25,7 @@ from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 
+from ...bmv2 import HAS_SWITCH, bmv2_command
 from ...namespaces import Namespaces, command_in, inside
 from ...patience import PATIENCE_S
 
@@ -38,7 +38,7 @@ P4INFO = COMPILED / "tiercast.p4info.txtpb"
 # Sends every frame to port 1 and rewrites only bytes 2 and 3.
 PROGRAMS = ROOT / "tests/data/p4"
 TO_PORT_1 = PROGRAMS / "again.json"
-SWITCHES = ["tiercast"] + (["bmv2"] if shutil.which("simple_switch_grpc") else [])
+SWITCHES = ["tiercast"] + (["bmv2"] if HAS_SWITCH else [])
 
 SO_RCVBUFFORCE = 33
 SO_TIMESTAMPNS = 35
@@ -141,11 +141,6 @@ def tiercast_command(device_id: int, address: str, *arguments: str) -> list[str]
     # Real-time priority as in the lab: other work on the machine must not delay packets.
     return ["chrt", "--rr", "10", str(BINARY), "--device-id", str(device_id), "--grpc", address,
             *arguments]  # fmt: skip
-
-
-def bmv2_command(device_id: int, address: str, *arguments: str) -> list[str]:
-    return ["simple_switch_grpc", "--no-p4", "--device-id", str(device_id), "--thrift-port", "0",
-            *arguments, "--", "--grpc-server-addr", address, "--cpu-port", "510"]  # fmt: skip
 
 
 class SwitchProcess:
