@@ -34,8 +34,10 @@ from tiercast_controller.network.marking import DualPi2, Pi2, Red
 from tiercast_controller.network.routing import static_entries
 from tiercast_controller.network.topology import AnySourceGroup, Session, group_address
 from tiercast_controller.p4runtime import client as p4runtime
+from tiercast_controller.p4runtime import standby
 from tiercast_controller.p4runtime import stream as p4runtime_stream
 from tiercast_controller.p4runtime.entities import Op, TableEntry, Update, entry
+from tiercast_controller.p4runtime.stream import Standing
 
 from ..patience import PATIENCE_S
 
@@ -668,6 +670,40 @@ async def test_a_controller_that_is_displaced_while_it_begins_says_so(start, pro
         with pytest.raises(NotPrimaryError):
             await second.start()
     finally:
+        await second.stop()
+
+
+async def test_a_standby_that_has_just_begun_waits_for_a_switch_to_answer(
+    start, igmp, program, monkeypatch
+) -> None:
+    """A takeover without a switch that answers a little later than the others finds nothing of
+    what that one holds."""
+    monkeypatch.setattr(standby, "GRACE_S", PATIENCE_S)
+    monkeypatch.setattr(standby.random, "uniform", lambda least, most: 0)
+    run = await start(depth=2, sessions=SESSIONS[:1])
+    await run.report("h3", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("igmp"))
+    second = Controller(run.topology, SESSIONS[:1], program)
+    streams = {name: managed.client.stream for name, managed in second._switches.items()}
+    late, answers = streams.pop("s1"), asyncio.Event()
+    watch = late.watch
+
+    async def watch_late() -> None:
+        await answers.wait()
+        await watch()
+
+    late.watch = watch_late
+    standing_by = asyncio.create_task(second.stand_by())
+    try:
+        await run.until(lambda: all(s.standing is Standing.ANOTHERS for s in streams.values()))
+        await run.controller.stop()
+        await run.until(lambda: all(s.standing is Standing.NOBODYS for s in streams.values()))
+        answers.set()
+        await asyncio.wait_for(standing_by, PATIENCE_S)
+        await second.start()
+        assert places_of(second) == [(0, "s1", 2)]
+    finally:
+        standing_by.cancel()
         await second.stop()
 
 

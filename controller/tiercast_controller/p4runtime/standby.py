@@ -28,14 +28,16 @@ class Standby:
         self._streams = list(streams)
         # Of the switches that answer: from when on they can be taken over, CLOCK_MONOTONIC.
         self._free_s: dict[ControlStream, float] = {}
+        self._heard_s = _TAKEN  # by then a switch that can answer has done so
         self._changed = asyncio.Event()
 
     async def wait(self) -> set[ControlStream]:
         """Returns the streams of the switches that answer, when none of them has a primary but
         us. They stay open."""
+        self._heard_s = time.monotonic() + GRACE_S
         watching = [asyncio.create_task(self._watch(stream)) for stream in self._streams]
         try:
-            while (wait_s := max(self._free_s.values(), default=_TAKEN) - time.monotonic()) > 0:
+            while (wait_s := self._all_free_s() - time.monotonic()) > 0:
                 self._changed.clear()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(None if wait_s == _TAKEN else wait_s):
@@ -45,6 +47,10 @@ class Standby:
             for task in watching:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
+
+    def _all_free_s(self) -> float:
+        free_s = max(self._free_s.values(), default=_TAKEN)
+        return free_s if len(self._free_s) == len(self._streams) else max(free_s, self._heard_s)
 
     async def _watch(self, stream: ControlStream) -> None:
         while True:

@@ -10,9 +10,11 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "dataplane/switch/clock.h"
@@ -28,6 +30,10 @@ constexpr std::uint32_t kHeadroom = 256;        // bytes that the kernel keeps i
 constexpr std::uint32_t kFrameHeader = ETH_HLEN + 4;  // with a VLAN tag
 constexpr std::uint32_t kSmallChunk = 2048, kLargeChunk = 4096;
 constexpr int kSendBuffer = 64 << 20;  // bytes
+// The kernel releases an interface some time after the socket of a switch that has ended is closed:
+// in a work queue, and under the lock of all network devices.
+constexpr std::chrono::seconds kReleaseTime{5};
+constexpr std::chrono::milliseconds kRetryPause{20};
 
 void require(bool holds, const std::string& interface, std::string_view what, int error) {
   if (holds) return;
@@ -82,6 +88,30 @@ XdpSocket::XdpSocket(const std::string& interface) : interface_(interface) {
 
 void XdpSocket::create(const std::string& interface) {
   memory_ = std::make_unique<Memory>(std::size_t{kReceiveChunks + kSendChunks} * chunk_);
+  const auto gives_up = std::chrono::steady_clock::now() + kReleaseTime;
+  int status = bind(interface);
+  if (status == -EBUSY) spdlog::warn("{}: waiting for another XDP socket to release it", interface);
+  while (status == -EBUSY && std::chrono::steady_clock::now() < gives_up) {
+    std::this_thread::sleep_for(kRetryPause);
+    status = bind(interface);
+  }
+  require(status == 0, interface,
+          status == -EBUSY ? "XDP socket (another one has the interface)" : "XDP socket", -status);
+  if (::setsockopt(fd(), SOL_SOCKET, SO_SNDBUFFORCE, &kSendBuffer, sizeof kSendBuffer) != 0)
+    (void)::setsockopt(fd(), SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
+
+  std::uint32_t at = 0;
+  ::xsk_ring_prod__reserve(&fill_, kReceiveChunks, &at);
+  for (std::uint32_t i = 0; i < kReceiveChunks; ++i)
+    *::xsk_ring_prod__fill_addr(&fill_, at + i) = std::uint64_t{i} * chunk_;
+  ::xsk_ring_prod__submit(&fill_, kReceiveChunks);
+  free_.reserve(kSendChunks);
+  for (std::uint32_t i = kReceiveChunks + kSendChunks; i-- > kReceiveChunks;)
+    free_.push_back(std::uint64_t{i} * chunk_);
+}
+
+int XdpSocket::bind(const std::string& interface) {
+  umem_.reset();  // the rings of a socket that could not be bound cannot be set up again
   const xsk_umem_config layout{kReceiveChunks, kSendChunks, chunk_, 0, 0};
   xsk_umem* umem = nullptr;
   int status =
@@ -97,20 +127,8 @@ void XdpSocket::create(const std::string& interface) {
   xsk_socket* socket = nullptr;
   status =
       ::xsk_socket__create(&socket, interface.c_str(), 0, umem, &receive_, &transmit_, &config);
-  require(status == 0, interface,
-          status == -EBUSY ? "XDP socket (another one has the interface)" : "XDP socket", -status);
   socket_.reset(socket);
-  if (::setsockopt(fd(), SOL_SOCKET, SO_SNDBUFFORCE, &kSendBuffer, sizeof kSendBuffer) != 0)
-    (void)::setsockopt(fd(), SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
-
-  std::uint32_t at = 0;
-  ::xsk_ring_prod__reserve(&fill_, kReceiveChunks, &at);
-  for (std::uint32_t i = 0; i < kReceiveChunks; ++i)
-    *::xsk_ring_prod__fill_addr(&fill_, at + i) = std::uint64_t{i} * chunk_;
-  ::xsk_ring_prod__submit(&fill_, kReceiveChunks);
-  free_.reserve(kSendChunks);
-  for (std::uint32_t i = kReceiveChunks + kSendChunks; i-- > kReceiveChunks;)
-    free_.push_back(std::uint64_t{i} * chunk_);
+  return status;
 }
 
 int XdpSocket::fd() const { return ::xsk_socket__fd(socket_.get()); }

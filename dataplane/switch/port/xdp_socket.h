@@ -24,7 +24,8 @@ namespace tiercast::vswitch {
 // Arrival times are those at which the kernel runs the XDP program.
 class XdpSocket : public FramePort {
  public:
-  // Opens the interface in promiscuous mode and switches off its offloads. Throws InterfaceError.
+  // Opens the interface in promiscuous mode and switches off its offloads. Waits up to five seconds
+  // for another socket to release it. Throws InterfaceError.
   explicit XdpSocket(const std::string& interface);
   XdpSocket(const XdpSocket&) = delete;
   XdpSocket& operator=(const XdpSocket&) = delete;
@@ -60,6 +61,8 @@ class XdpSocket : public FramePort {
   };
 
   void create(const std::string& interface);
+  // Returns 0, or a negative error number. Throws InterfaceError if the memory cannot be shared.
+  int bind(const std::string& interface);
   void give_back();
   void reclaim();
   std::uint32_t left_to_send() const;

@@ -4,6 +4,7 @@ those run again here, with this module's `switch`."""
 import json
 import signal
 import subprocess
+import threading
 
 import pytest
 
@@ -134,3 +135,16 @@ def test_an_interface_has_one_such_port(network, start, tools):
     start(*TWO)
     said = refusal(tools, "1=xdp:p1", command_in(network.switch))
     assert "interface p1: XDP socket (another one has the interface): " in said
+
+
+def test_a_switch_waits_for_an_interface_that_is_about_to_be_released(start, tmp_path):
+    first = start(*TWO)
+    log = tmp_path / "1" / "switch.log"
+    release = threading.Thread(
+        target=lambda: (wait_until(lambda: log.exists() and "waiting" in log.read_text(), log),
+                        first.stop(signal.SIGKILL))
+    )  # fmt: skip
+    release.start()
+    start(*TWO)  # returns when it serves
+    release.join()
+    assert "p1: waiting for another XDP socket to release it" in log.read_text()
