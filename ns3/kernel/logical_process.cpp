@@ -65,10 +65,19 @@ void LogicalProcess::run_window(const Window& window) {
   running_ = nullptr;
 }
 
-void LogicalProcess::run_until(std::int64_t until_ns) {
-  std::sort(arrivals_.begin(), arrivals_.end(), [](const Message& a, const Message& b) {
+void LogicalProcess::sort_arrivals() {
+  const auto before = [](const Message& a, const Message& b) {
     return std::tie(a.due_ns, a.source, a.sequence) < std::tie(b.due_ns, b.source, b.sequence);
-  });
+  };
+  const auto fresh = arrivals_.begin() + static_cast<std::ptrdiff_t>(sorted_);
+  if (fresh == arrivals_.end()) return;
+  std::sort(fresh, arrivals_.end(), before);
+  const auto from = std::upper_bound(arrivals_.begin(), fresh, *fresh, before);
+  std::inplace_merge(from, fresh, arrivals_.end(), before);
+}
+
+void LogicalProcess::run_until(std::int64_t until_ns) {
+  sort_arrivals();
   std::uint64_t numbers_before = queue_.next_number();  // of events scheduled before now_
   std::size_t arrived = 0;
   for (;;) {
@@ -88,6 +97,7 @@ void LogicalProcess::run_until(std::int64_t until_ns) {
     }
   }
   arrivals_.erase(arrivals_.begin(), arrivals_.begin() + static_cast<std::ptrdiff_t>(arrived));
+  sorted_ = arrivals_.size();
   if (arrivals_.empty()) kept_.clear();
 }
 

@@ -103,6 +103,7 @@ class LogicalProcess {
   void run_window(const Window& window);
   void run_until(std::int64_t until_ns);
   void arrive(const Message& message);
+  void sort_arrivals();
 
   static thread_local LogicalProcess* running_;
 
@@ -115,6 +116,7 @@ class LogicalProcess {
   EventQueue queue_;
   std::vector<Source*> sources_;
   std::vector<Message> arrivals_;
+  std::size_t sorted_ = 0;  // of them, the first ones: what earlier windows have left
   std::deque<std::vector<std::byte>> kept_;  // frames of arrivals that were sent outside windows
   std::vector<std::unique_ptr<Once>> once_;  // all of at()
   std::vector<Once*> free_;                  // of those, the ones that have run

@@ -232,6 +232,16 @@ class FlowSocket : public ns3::TcpSocketBase {
   const v1::TcpSender sender_;
 };
 
+// Until Simulator::Run(), which our kernel takes the place of, ns-3 keeps every Time in a set,
+// under a lock, to convert it if the resolution is changed. Once it is set, ns-3 does not.
+void stop_marking_times() {
+  static const bool once = [] {
+    ns3::Time::SetResolution(ns3::Time::GetResolution());
+    return true;
+  }();
+  (void)once;
+}
+
 // A quantity that changes in steps, with its mean over time.
 class Steps {
  public:
@@ -675,6 +685,7 @@ TcpFlows::TcpFlows(Kernel& kernel, VirtualNetwork& network, Records& records,
   const HostSpec& any = network.host(scenario.tcp(0).source());
   ns3::Simulator::SetImplementation(
       ns3::CreateObject<Ns3Events>(network.process_of(any.switch_name)));
+  stop_marking_times();
   ns3::RngSeedManager::SetSeed(1);
   ns3::RngSeedManager::SetRun(scenario.seed());
   ns3::Config::SetDefault("ns3::TcpSocket::SndBufSize", ns3::UintegerValue(kBuffer));
