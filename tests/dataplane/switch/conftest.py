@@ -27,7 +27,7 @@ from tiercast.v1 import lab_pb2, lab_pb2_grpc
 
 from ...bmv2 import HAS_SWITCH, bmv2_command
 from ...namespaces import Namespaces, command_in, inside
-from ...patience import PATIENCE_S
+from ...patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
@@ -160,11 +160,13 @@ class SwitchProcess:
         # Retry at once: the switch needs some milliseconds until it listens.
         backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "max")]
         self.channel = grpc.insecure_channel(self.address, options=backoff)
+        ready = grpc.channel_ready_future(self.channel)
         try:
-            grpc.channel_ready_future(self.channel).result(timeout=PATIENCE_S)
-        except grpc.FutureTimeoutError:
-            self.process.kill()
-            pytest.fail(f"the switch did not listen:\n{self.log_path.read_text()}")
+            wait_until(lambda: ready.done() or self.process.poll() is not None, "an answer or end")
+        finally:
+            if not ready.done():
+                self.process.kill()
+                pytest.fail(f"the switch did not listen:\n{self.log_path.read_text()}")
         self.p4runtime = p4runtime_pb2_grpc.P4RuntimeStub(self.channel)
         self.lab = lab_pb2_grpc.SwitchStub(self.channel)
 
