@@ -23,6 +23,7 @@ from .real_run import Started, processes
 pytestmark = pytest.mark.mininet
 
 # Nothing is asserted about how much of anything there is: a slow machine may take its time.
+# Each test looks for a sleep of its own length, since others run beside it.
 SCRIPT = """\
 # one line of each kind
 wait 1s
@@ -39,7 +40,7 @@ wait 2s
 explain h3
 status
 h5 echo it is h6
-h5 sleep 1000 &
+h5 sleep 1001 &
 stop
 sessions
 h3 ping -c 1 h0
@@ -76,7 +77,7 @@ def test_a_script_is_carried_out_and_stored(tmp_path: Path) -> None:
     status, said, error = lab.finish()
     assert status in (0, 3), said + error
     lab.assert_nothing_is_left()
-    assert processes("sleep 1000") == []
+    assert processes("sleep 1001") == []
     # h0 is the sender's host, whose interface tiercast-send has; it is in this, too.
     assert "*** Results: 0% dropped (20/20 received)" in said
     assert "no answer from h3" in said
@@ -191,11 +192,11 @@ def test_a_terminal(tmp_path: Path) -> None:
     lab.read_until("tiercast> ")
     lab.type("h3 echo one plus $((1 + 1))\n")
     lab.read_until("one plus 2")
-    lab.type("h3 echo sleeps $((1 + 2)); sleep 1000; echo slept\n")
+    lab.type("h3 echo sleeps $((1 + 2)); sleep 1002; echo slept\n")
     lab.read_until("sleeps 3")
-    wait_until(lambda: bool(processes("sleep 1000")), "h3 sleeps")
+    wait_until(lambda: bool(processes("sleep 1002")), "h3 sleeps")
     lab.type("\3")
-    wait_until(lambda: not processes("sleep 1000"), "Ctrl-C reaches h3")
+    wait_until(lambda: not processes("sleep 1002"), "Ctrl-C reaches h3")
     lab.read_until("tiercast> ")
     lab.type("frobnicate\n")
     lab.read_until("error: no command or node 'frobnicate'; valid: ")
@@ -212,16 +213,17 @@ def test_a_terminal(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_lab_that_is_broken_off_leaves_nothing(tmp_path: Path, number: int) -> None:
     lab = Lab(tmp_path)
-    lab.process.stdin.write("h3 sleep 1000 &\nh4 echo runs\n")
+    sleep = f"sleep {1100 + number}"
+    lab.process.stdin.write(f"h3 {sleep} &\nh4 echo runs\n")
     lab.process.stdin.flush()
     lab.read_until("h4 echo runs")
-    wait_until(lambda: bool(processes("sleep 1000")), "h3 sleeps")
+    wait_until(lambda: bool(processes(sleep)), "h3 sleeps")
     lab.process.send_signal(number)
     status, _, error = lab.finish()
     assert (status, error.strip()) == (
         (130, "tiercast: interrupted by SIGTERM") if number == signal.SIGTERM else (-number, "")
     )
-    wait_until(lambda: not processes("sleep 1000"), "what was started in h3 is ended")
+    wait_until(lambda: not processes(sleep), "what was started in h3 is ended")
     wait_until(lambda: not processes(f"{lab.run}-"), "the lab's processes are ended")
     [summary] = tmp_path.glob("*/summary.json")
     assert json.loads(summary.read_text())["verdict"] == "incomplete"

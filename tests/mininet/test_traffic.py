@@ -379,7 +379,7 @@ sessions: [{scheme: tfmcc, sender: 0, receivers: [2]}]
 traffic:
   - {kind: command, from: 2, run: "iperf3 -s -1"}
   - {kind: command, from: 0, start: 1s, run: "iperf3 -c $t2 -C cubic -t 4 --json"}
-  - {kind: command, from: 0, stop: 3s, run: "echo $interface $seed $duration_s; sleep 1000 & wait"}
+  - {kind: command, from: 0, stop: 3s, run: "echo $interface $seed $duration_s; sleep 1003 & wait"}
 duration: 8s
 """
 
@@ -405,7 +405,7 @@ def test_commands_of_the_user_run_on_hosts(tmp_path: Path) -> None:
     assert ended["time_s"][-1] == pytest.approx(3, abs=0.5) and ended["status"][-1] is None
     name, seed, duration = (directory / "logs/command3.log").read_text().split()
     assert (name.endswith("-t0p1"), seed, duration) == (True, "5", "8")
-    assert not subprocess.run(["pgrep", "-f", "sleep 1000"], capture_output=True).stdout
+    assert not subprocess.run(["pgrep", "-f", "sleep 1003"], capture_output=True).stdout
 
 
 @pytest.mark.mininet
