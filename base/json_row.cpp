@@ -24,9 +24,9 @@ void JsonRow::quoted(std::string_view text) {
 }
 
 void JsonRow::name(std::string_view name) {
-  line_ += ',';
-  quoted(name);
-  line_ += ':';
+  line_ += ",\"";
+  line_ += name;
+  line_ += "\":";
 }
 
 void JsonRow::begin(std::int64_t time_ns) {
@@ -47,16 +47,13 @@ void JsonRow::number(std::string_view of, double value) {
     return;
   }
   char text[32];
-  // Most figures are counts. For those this way gives the same digits, faster.
-  constexpr double kWhole = 1e15;  // below it, %.17g writes whole numbers without an exponent
-  if (value == std::trunc(value) && std::abs(value) < kWhole && !std::signbit(value)) {
-    const auto whole = static_cast<std::int64_t>(value);
-    line_.append(text, std::to_chars(text, text + sizeof text, whole).ptr);
-    return;
-  }
-  // This need not be the shortest exact form, but the same value must always give the same bytes.
-  std::snprintf(text, sizeof text, "%.17g", value);
-  line_.append(text);
+  // Most figures are counts. A whole number has no exponent here, whose text may be shorter.
+  constexpr double kWhole = 1e15;
+  const bool is_whole =
+      value == std::trunc(value) && std::abs(value) < kWhole && !std::signbit(value);
+  char* const end = text + sizeof text;
+  line_.append(text, is_whole ? std::to_chars(text, end, static_cast<std::int64_t>(value)).ptr
+                              : std::to_chars(text, end, value).ptr);
 }
 
 std::string_view JsonRow::end() {

@@ -23,25 +23,17 @@ Agent::Agent(VirtualNetwork& network, Records& records, const v1::SimulatedSessi
   network.attach(host, *this);
 }
 
-SessionConfig Agent::config(std::uint64_t seed) const {
+SessionConfig Agent::config() const {
   const Scheme& scheme = find_scheme(spec_.session().scheme());
   SessionConfig result;
   result.session = session();
   result.layers = spec_.session().layers();
   result.packet_size = spec_.session().packet_size();
   result.self_id = host_.number;
-  result.seed = seed;
+  result.seed = (spec_.session().seed() << 16) + host_.number;  // as in real time
   result.parameters = Parameters(scheme.parameters);
   for (const auto& [name, value] : spec_.session().parameters()) {
     result.parameters.set(name + "=" + value);
-  }
-  if (spec_.session().members_size() > 0) {
-    std::vector<Member> members;
-    for (const v1::Member& member : spec_.session().members()) {
-      members.push_back(
-          {member.id(), ns3::Ipv4Address(member.address().c_str()).Get(), member.below()});
-    }
-    result.members = std::make_shared<const Members>(std::move(members));
   }
   return result;
 }
@@ -91,7 +83,7 @@ SenderAgent::SenderAgent(VirtualNetwork& network, Records& records,
                          const v1::SimulatedSession& spec)
     : Agent(network, records, spec, spec.sender()),
       scheme_(find_scheme(spec.session().scheme())),
-      config_(config((spec.session().seed() << 16) + host_.number)),
+      config_(own_config()),
       driver_(scheme_.make_sender(config_), {scheme_, config_}, *this, SessionPacing(config_)),
       message_(spec.session().packet_size() - kIpUdpHeaderBytes) {
   const auto layers = static_cast<Rank>(spec.session().layers());
@@ -106,6 +98,19 @@ SenderAgent::SenderAgent(VirtualNetwork& network, Records& records,
     flow.ecn = driver_.core().ecn_capable() ? wire::Ecn::kEct0 : wire::Ecn::kNotEct;
   }
   driver_.membership(now(), -1);  // until the network says who subscribes
+}
+
+SessionConfig SenderAgent::own_config() const {
+  SessionConfig result = config();
+  if (spec_.session().members_size() > 0) {
+    std::vector<Member> members;
+    for (const v1::Member& member : spec_.session().members()) {
+      members.push_back(
+          {member.id(), ns3::Ipv4Address(member.address().c_str()).Get(), member.below()});
+    }
+    result.members = std::make_shared<const Members>(std::move(members));
+  }
+  return result;
 }
 
 void SenderAgent::start() {
@@ -207,7 +212,7 @@ ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records,
                              Membership membership)
     : Agent(network, records, spec, own.host()),
       membership_(std::move(membership)),
-      member_(find_scheme(spec.session().scheme()), config_of(own), *this) {
+      member_(find_scheme(spec.session().scheme()), own_config(own), *this) {
   sender_address_ = network.host(spec.sender()).address;
   feedback_.source_mac = host_.mac;
   feedback_.destination_mac = host_.gateway_mac;
@@ -217,9 +222,8 @@ ReceiverAgent::ReceiverAgent(VirtualNetwork& network, Records& records,
   feedback_.destination_port = wire::kFeedbackPort;
 }
 
-SessionConfig ReceiverAgent::config_of(const v1::SimulatedReceiver& own) const {
-  // The seed is that of the same agent in real time.
-  SessionConfig result = config((spec_.session().seed() << 16) + host_.number);
+SessionConfig ReceiverAgent::own_config(const v1::SimulatedReceiver& own) const {
+  SessionConfig result = config();
   result.lie = find_lie(find_scheme(spec_.session().scheme()), own.lie());
   return result;
 }

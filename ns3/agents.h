@@ -42,7 +42,7 @@ class Agent : public HostEndpoint {
   static constexpr std::int64_t kSecondNs = 1'000'000'000;
 
   Time now() const { return Time::nanoseconds(process_.now()); }
-  SessionConfig config(std::uint64_t seed) const;
+  SessionConfig config() const;  // what all agents of a session have in common, and the seed
   // The session's number. parse_scenario() has checked its range.
   std::uint16_t session() const { return static_cast<std::uint16_t>(spec_.session().session()); }
   void call_at(Time due);  // replaces the previous call
@@ -94,6 +94,7 @@ class SenderAgent : public Agent {
     wire::UdpFlow flow;
   };
 
+  SessionConfig own_config() const;
   void act() override;
   void report(bool second) override;
   bool running() const override { return driver_.running(); }
@@ -125,7 +126,7 @@ class ReceiverAgent : public Agent {
  private:
   friend class ReceiverDriver<ReceiverAgent>;
 
-  SessionConfig config_of(const v1::SimulatedReceiver& own) const;
+  SessionConfig own_config(const v1::SimulatedReceiver& own) const;
   void act() override;
   void report(bool second) override;
   bool running() const override { return member_.running(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/control_link.h"
 
-#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/delimited_message_util.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -50,9 +50,9 @@ class ControlLink::Repeat final : public Event {
   const char* what_ = nullptr;
 };
 
-ControlLink::ControlLink(std::istream& answers, LogicalProcess& process, std::int64_t delay_ns,
-                         VirtualNetwork& network, Records& records, std::uint64_t seed,
-                         TopRank top_rank)
+ControlLink::ControlLink(google::protobuf::io::ZeroCopyInputStream& answers,
+                         LogicalProcess& process, std::int64_t delay_ns, VirtualNetwork& network,
+                         Records& records, std::uint64_t seed, TopRank top_rank)
     : answers_(answers),
       process_(process),
       delay_ns_(delay_ns),
@@ -71,14 +71,14 @@ void ControlLink::apply_first_answer() {
 }
 
 v1::ControllerAnswer ControlLink::read_answer() {
-  std::string line;
-  if (!std::getline(answers_, line)) throw std::runtime_error("the controller is gone");
   v1::ControllerAnswer answer;
-  const auto status = google::protobuf::util::JsonStringToMessage(line, &answer);
-  if (!status.ok()) {
-    throw ConfigError("the controller's answer: " + std::string(status.message()) + ": " + line);
+  bool has_ended = false;
+  if (google::protobuf::util::ParseDelimitedFromZeroCopyStream(&answer, &answers_, &has_ended)) {
+    return answer;
   }
-  return answer;
+  if (has_ended) throw std::runtime_error("the controller is gone");
+  throw ConfigError(
+      "the controller's answer: no message tiercast.v1.ControllerAnswer behind its length");
 }
 
 void ControlLink::apply(const v1::ControllerAnswer& answer, std::int64_t at_ns) {

@@ -2,13 +2,14 @@
 // change of membership, and answers with what the switches' tables should become.
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Each message is one line of JSON (docs/ns3.md). Virtual time stands still while the answer is
+// docs/ns3.md describes questions and answers. Virtual time stands still while the answer is
 // awaited.
 #pragma once
 
+#include <google/protobuf/io/zero_copy_stream.h>
+
 #include <cstdint>
 #include <functional>
-#include <istream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,8 +31,9 @@ class ControlLink {
 
   // Its events are those of `process`, the kernel's for control. The answers must not take effect
   // earlier than `delay_ns` after their questions. `seed`: of the reports that links lose.
-  ControlLink(std::istream& answers, LogicalProcess& process, std::int64_t delay_ns,
-              VirtualNetwork& network, Records& records, std::uint64_t seed, TopRank top_rank);
+  ControlLink(google::protobuf::io::ZeroCopyInputStream& answers, LogicalProcess& process,
+              std::int64_t delay_ns, VirtualNetwork& network, Records& records, std::uint64_t seed,
+              TopRank top_rank);
   ~ControlLink();
 
   // Reads the answer that comes before the run, without a question, and applies it now. Throws
@@ -59,7 +61,7 @@ class ControlLink {
   v1::ControllerAnswer question(const std::string& line, std::optional<std::uint16_t> session);
   void apply(const v1::ControllerAnswer& answer, std::int64_t at_ns);
 
-  std::istream& answers_;
+  google::protobuf::io::ZeroCopyInputStream& answers_;
   LogicalProcess& process_;
   const std::int64_t delay_ns_;
   VirtualNetwork& network_;

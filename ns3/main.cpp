@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // Standard input: the scenario, the switches' first entries, and then an answer to each question,
-// one line each. Standard output: records and questions. docs/ns3.md describes both; `tiercast run
-// --runtime ns3` starts this program.
+// as messages with their lengths in front. Standard output: lines of records and questions.
+// docs/ns3.md describes both; `tiercast run --runtime ns3` starts this program.
+#include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <google/protobuf/util/json_util.h>
 #include <unistd.h>
 
@@ -11,7 +12,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <span>
@@ -112,13 +112,13 @@ auto session_row(const VirtualNetwork::PortView& view, const accounts::SessionCo
 
 class Simulation {
  public:
-  Simulation(v1::Scenario scenario, std::uint32_t threads)
-      : scenario_(std::move(scenario)),
+  Simulation(google::protobuf::io::ZeroCopyInputStream& input, std::uint32_t threads)
+      : scenario_(read_scenario(input)),
         division_(divide(scenario_, threads)),
         kernel_(division_.thread_of, division_.window_ns, &Records::write_out),
         records_(scenario_.record_every_ns()),
         network_(scenario_, division_, kernel_),
-        control_(std::cin, kernel_.control(), scenario_.control_delay_ns(), network_, records_,
+        control_(input, kernel_.control(), scenario_.control_delay_ns(), network_, records_,
                  scenario_.seed(),
                  [this](std::int64_t at_ns, std::uint16_t session, int top) {
                    tell_sender(at_ns, session, top);
@@ -307,16 +307,6 @@ bool parse_threads(std::string_view text, std::uint32_t& threads) {
   return error == std::errc() && stopped == end && threads >= 1 && threads <= kMostThreads;
 }
 
-// Switches are visited in turn, each with memory of its own, so with pages of 4 kB address
-// translations are missing all the time. glibc reads its tunables when a program starts, so this
-// one starts again; without such a glibc or kernel nothing else happens.
-void use_huge_pages(char** argv) {
-  constexpr const char* kTunables = "GLIBC_TUNABLES";
-  if (std::getenv(kTunables) != nullptr) return;
-  setenv(kTunables, "glibc.malloc.hugetlb=1", 1);
-  execv("/proc/self/exe", argv);  // returns if it fails: then with small pages
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -341,11 +331,8 @@ int main(int argc, char** argv) {
       run_trial();
       return 0;
     }
-    use_huge_pages(argv);
-    std::string line;
-    std::getline(std::cin, line);
-    v1::Scenario scenario = parse_scenario(line);
-    Simulation(std::move(scenario), threads).run();
+    google::protobuf::io::FileInputStream input(STDIN_FILENO);
+    Simulation(input, threads).run();
     return 0;
   } catch (const ConfigError& error) {
     std::fprintf(stderr, "tiercast-ns3: %s\n", error.what());

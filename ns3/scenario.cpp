@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ns3/scenario.h"
 
-#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/delimited_message_util.h>
 
 #include "protocols/base/units.h"
 #include "protocols/wire/wire.h"
@@ -34,10 +34,11 @@ void check(const Flow& flow) {
 
 }  // namespace
 
-v1::Scenario parse_scenario(const std::string& json) {
+v1::Scenario read_scenario(google::protobuf::io::ZeroCopyInputStream& input) {
   v1::Scenario result;
-  const auto status = google::protobuf::util::JsonStringToMessage(json, &result);
-  if (!status.ok()) throw ConfigError("scenario: " + std::string(status.message()));
+  if (!google::protobuf::util::ParseDelimitedFromZeroCopyStream(&result, &input, nullptr)) {
+    throw ConfigError("scenario: no message tiercast.v1.Scenario behind its length");
+  }
   require(!result.program().empty(), "program", "the path of a compiled P4 program");
   require(result.control_delay_ns() > 0, "control_delay_ns", "above 0");
   for (const v1::SimulatedSession& one : result.sessions()) {

@@ -41,7 +41,7 @@ from tiercast_lab.experiment.loading import load_experiment  # noqa: E402
 from tiercast_lab.experiment.schemes import known_schemes  # noqa: E402
 from tiercast_lab.run.controller_input import Reach, described_sessions, described_topology  # noqa: E402
 from tiercast_lab.run.network_summary import network_summary  # noqa: E402
-from tiercast_lab.run.ns3.scenario import json_line, scenario  # noqa: E402
+from tiercast_lab.run.ns3.scenario import delimited, scenario  # noqa: E402
 from tiercast_lab.study.figure_spec import find_figure  # noqa: E402
 from tiercast_lab.study.sweep_spec import find_sweep  # noqa: E402
 
@@ -284,7 +284,7 @@ class Fuzzer:
             described_topology(loaded, lambda one: Reach("", one.device_id))
             described_sessions(loaded)
             json.dumps(network_summary(loaded))
-            json_line(scenario(loaded, 1))
+            delimited(scenario(loaded, 1))
             json.dumps(loaded.data)
 
 

@@ -20,7 +20,7 @@ from tiercast_lab.run.controller_input import (
     described_topology,
     programs_for,
 )
-from tiercast_lab.run.ns3.scenario import json_line, scenario
+from tiercast_lab.run.ns3.scenario import delimited, scenario
 
 from ..agent.network import BUILD
 from ..captures import ROOT, counted, frames, in_rows, longest_header, received
@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_closed_is_an_error(tmp_path: Path) -> None:
     )
     first = ControllerAnswer(updates=controller.first_updates())
     done = subprocess.run(
-        [BUILD / "ns3/tiercast-ns3"], input=json_line(message) + json_line(first),
+        [BUILD / "ns3/tiercast-ns3"], input=delimited(message) + delimited(first),
         capture_output=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (2, b"tiercast-ns3: /dev/full: cannot be written\n")

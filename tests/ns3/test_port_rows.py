@@ -22,7 +22,7 @@ from tiercast_lab.run.controller_input import (
     programs_for,
 )
 from tiercast_lab.run.ns3.runtime import answer
-from tiercast_lab.run.ns3.scenario import json_line, scenario
+from tiercast_lab.run.ns3.scenario import delimited, scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
@@ -143,7 +143,7 @@ def played(tmp_path: Path, break_columns: bool) -> list[dict[str, Any]]:
     )
 
     def tell(message: Scenario | ControllerAnswer) -> None:
-        child.stdin.write(json_line(message))
+        child.stdin.write(delimited(message))
         child.stdin.flush()
 
     tell(scenario(loaded, seed=1))

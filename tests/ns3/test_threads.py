@@ -19,7 +19,7 @@ from tiercast_lab.run.controller_input import (
     described_topology,
     programs_for,
 )
-from tiercast_lab.run.ns3.scenario import json_line, scenario
+from tiercast_lab.run.ns3.scenario import delimited, scenario
 
 from ..virtual_time import run_in_virtual_time
 from .test_graphs import drawn
@@ -118,9 +118,9 @@ def test_an_answer_that_takes_effect_too_early_is_refused() -> None:
         programs_for(loaded),
     )
     lines = [
-        json_line(scenario(loaded, seed=1)),
-        json_line(ControllerAnswer(updates=controller.first_updates())),
-        json_line(ControllerAnswer(delay_ns=9_999_999)),
+        delimited(scenario(loaded, seed=1)),
+        delimited(ControllerAnswer(updates=controller.first_updates())),
+        delimited(ControllerAnswer(delay_ns=9_999_999)),
     ]
     done = subprocess.run([binaries.NS3], input=b"".join(lines), capture_output=True)
     assert done.returncode == 2

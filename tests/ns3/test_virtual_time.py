@@ -4,20 +4,23 @@ behaviour, errors."""
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 from pathlib import Path
 
 import polars as pl
 import pytest
+from tiercast.v1.simulation_pb2 import Scenario
+from tiercast_lab.base import binaries
+from tiercast_lab.experiment.loading import load_experiment
+from tiercast_lab.experiment.schemes import known_schemes
+from tiercast_lab.run.ns3.scenario import delimited, scenario
 
 from ..patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 
 
 def run(results: Path, *arguments: str) -> tuple[int, Path]:
@@ -372,17 +375,20 @@ measure: {last: 20s}
 
 
 @pytest.mark.parametrize(
-    ("lines", "text"),
+    ("begins", "then", "status", "text"),
     [
-        ([b"nonsense"], "scenario"),
-        ([b"{}"], "program"),
+        (False, b"", 2, "scenario: no message"),
+        (False, b"nonsense", 2, "scenario: no message"),
+        (False, delimited(Scenario()), 2, "scenario: program; valid: the path of"),
+        (True, b"", 1, "the controller is gone"),
+        (True, b"\x05{}", 2, "the controller's answer: no message"),
     ],
 )
-def test_bad_input_is_named(lines: list[bytes], text: str) -> None:
-    done = subprocess.run(
-        [BUILD / "ns3/tiercast-ns3"], input=b"\n".join(lines) + b"\n", capture_output=True
-    )
-    assert done.returncode == 2
+def test_bad_input_is_named(begins: bool, then: bytes, status: int, text: str) -> None:
+    loaded = load_experiment(binaries.find("run", "sim-smoke"), known_schemes())
+    said = delimited(scenario(loaded, seed=1)) if begins else b""
+    done = subprocess.run([binaries.NS3], input=said + then, capture_output=True)
+    assert done.returncode == status
     assert text in done.stderr.decode()
 
 

@@ -51,12 +51,13 @@ std::shared_ptr<const Program> Program::load(std::string_view text, std::string_
       image->egress = std::move(egress);
     }
     for (std::size_t t = 0; t < image->tables.size(); ++t) {
-      MatchTable table(*image, image->tables[t]);
-      const Status status = table.install_initial_entries();
+      auto table = std::make_shared<MatchTable>(*image, image->tables[t]);
+      const Status status = table->install_initial_entries();
       if (!status.ok()) {
         throw Refused{"the table's entries: " + status.message(), image->tables[t].source};
       }
-      image->table_infos[t].initial_entries = table.read(0);  // in canonical form
+      image->table_infos[t].initial_entries = table->read(0);  // in canonical form
+      image->first_tables.push_back(std::move(table));
     }
     return std::shared_ptr<const Program>(new Program(std::move(image)));
   } catch (const Refused& refused) {

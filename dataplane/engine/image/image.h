@@ -19,6 +19,7 @@
 namespace tiercast::engine {
 
 class Architecture;  // arch/architecture.h
+class MatchTable;    // tables/match_table.h
 
 constexpr std::uint32_t kNone = 0xffffffff;
 
@@ -441,8 +442,9 @@ struct Image {
   std::vector<DeparseStep> deparse_steps;    // in the order of deparser_order
   std::vector<ChecksumPlan> checksum_plans;  // one for each of `calculations`
 
-  std::vector<TableInfo> table_infos;        // one for each of `tables`
-  std::vector<ActionInfo> action_infos;      // one for each of `actions`
+  std::vector<TableInfo> table_infos;                           // one for each of `tables`
+  std::vector<std::shared_ptr<const MatchTable>> first_tables;  // the same, with initial_entries
+  std::vector<ActionInfo> action_infos;                         // one for each of `actions`
   std::vector<CounterInfo> counter_infos;    // one for each of counter_sizes, then the direct
                                              // counters
   std::vector<RegisterInfo> register_infos;  // one for each of `registers`

@@ -1,12 +1,42 @@
 #include "dataplane/engine/load/json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace tiercast::engine {
 
 namespace {
+
 constexpr std::size_t kMaxDepth = 400;  // p4c nests expressions, but never this deep
+
+// The same JSON, or the same faults, without the blanks behind punctuation and strings. p4c indents
+// its output: two thirds of it are blanks, on which nlohmann's lexer would spend most of its time.
+std::string without_blanks(std::string_view text) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; };
+  const auto ends_token = [](char c) {
+    return c == '{' || c == '}' || c == '[' || c == ']' || c == ',' || c == ':' || c == '"';
+  };
+  std::string kept(text.size(), '\0');
+  std::size_t size = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const char first = text[at++];
+    if (is_blank(first)) {
+      while (at < text.size() && is_blank(text[at])) ++at;
+      if (size == 0 || !ends_token(kept[size - 1])) kept[size++] = ' ';
+      continue;
+    }
+    kept[size++] = first;
+    if (first != '"') continue;
+    const std::size_t begin = at;
+    while (at < text.size() && text[at] != '"') at += text[at] == '\\' ? 2 : 1;
+    at = std::min(at + 1, text.size());
+    size += text.copy(kept.data() + size, at - begin, begin);
+  }
+  kept.resize(size);
+  return kept;
 }
+
+}  // namespace
 
 // Builds the tree from nlohmann's parse events, so that the depth can be limited.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
@@ -14,28 +44,22 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   Json root;
   std::string error;
 
-  bool null() override { return put(Json{}); }
-  bool boolean(bool value) override { return put_integer(Json::Kind::kBool, value ? 1 : 0); }
-  bool number_integer(number_integer_t value) override {
-    return put_integer(Json::Kind::kInteger, value);
-  }
+  bool null() override { return put(Json::Kind::kNull); }
+  bool boolean(bool value) override { return put(Json::Kind::kBool, value ? 1 : 0); }
+  bool number_integer(number_integer_t value) override { return put(Json::Kind::kInteger, value); }
   bool number_unsigned(number_unsigned_t value) override {
-    if (value > static_cast<number_unsigned_t>(INT64_MAX)) return put_integer(Json::Kind::kReal, 0);
-    return put_integer(Json::Kind::kInteger, static_cast<std::int64_t>(value));
+    if (value > static_cast<number_unsigned_t>(INT64_MAX)) return put(Json::Kind::kReal);
+    return put(Json::Kind::kInteger, static_cast<std::int64_t>(value));
   }
-  bool number_float(number_float_t, const string_t&) override {
-    return put_integer(Json::Kind::kReal, 0);
-  }
+  bool number_float(number_float_t, const string_t&) override { return put(Json::Kind::kReal); }
   bool string(string_t& value) override {
-    Json node;
-    node.kind_ = Json::Kind::kString;
-    node.text_ = std::move(value);
-    return put(std::move(node));
+    add(Json::Kind::kString).text_ = std::move(value);
+    return true;
   }
   bool binary(binary_t&) override { return false; }
   bool start_object(std::size_t) override { return open(Json::Kind::kObject); }
   bool key(string_t& value) override {
-    open_.back().keys_.push_back(std::move(value));
+    open_.back()->keys_.push_back(std::move(value));
     return true;
   }
   bool end_object() override { return close(); }
@@ -47,18 +71,13 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  bool put_integer(Json::Kind kind, std::int64_t value) {
-    Json node;
+  Json& add(Json::Kind kind) {
+    Json& node = open_.empty() ? root : open_.back()->items_.emplace_back();
     node.kind_ = kind;
-    node.integer_ = value;
-    return put(std::move(node));
+    return node;
   }
-  bool put(Json node) {
-    if (open_.empty()) {
-      root = std::move(node);
-    } else {
-      open_.back().items_.push_back(std::move(node));
-    }
+  bool put(Json::Kind kind, std::int64_t value = 0) {
+    add(kind).integer_ = value;
     return true;
   }
   bool open(Json::Kind kind) {
@@ -66,21 +85,23 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
       error = "nested deeper than " + std::to_string(kMaxDepth) + " levels";
       return false;
     }
-    open_.emplace_back().kind_ = kind;
+    open_.push_back(&add(kind));
     return true;
   }
   bool close() {
-    Json node = std::move(open_.back());
     open_.pop_back();
-    return put(std::move(node));
+    return true;
   }
-  std::vector<Json> open_;
+
+  std::vector<Json*> open_;  // nothing is added beside an open value, so it stays where it is
 };
 
 std::unique_ptr<const Json> Json::parse(std::string_view text) {
   TreeBuilder builder;
-  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
-    throw Refused{"not JSON: " + builder.error, ""};
+  if (!nlohmann::json::sax_parse(without_blanks(text), &builder)) {
+    TreeBuilder failed;  // whose error names the place in the text
+    nlohmann::json::sax_parse(text, &failed);
+    throw Refused{"not JSON: " + failed.error, ""};
   }
   auto root = std::make_unique<Json>(std::move(builder.root));
   root->adopt();

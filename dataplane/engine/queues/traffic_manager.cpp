@@ -22,6 +22,11 @@ TrafficManager::TrafficManager(std::uint32_t ports, PacketPool& pool, Client& cl
   due_.reserve(ports);
 }
 
+TrafficManager::Port& TrafficManager::make_port(std::unique_ptr<Port>& at) {
+  at = std::make_unique<Port>();
+  return *at;
+}
+
 std::int64_t TrafficManager::Port::next_event() const {
   std::int64_t next = wire.next_event();
   if (in_service != nullptr) next = std::min(next, free_ns);

@@ -151,10 +151,10 @@ class TrafficManager {
   // Makes the port if it is used for the first time.
   Port& port_at(std::uint32_t port) const {
     std::unique_ptr<Port>& at = ports_[port];
-    if (at == nullptr) [[unlikely]]
-      at = std::make_unique<Port>();
-    return *at;
+    return at == nullptr ? make_port(at) : *at;
   }
+  // Apart, so that port_at() is short.
+  static Port& make_port(std::unique_ptr<Port>& at);
   // Puts the port into soon_ or due_, according to its next event.
   void schedule(std::uint32_t port);
   void unschedule(std::uint32_t port);

@@ -39,7 +39,7 @@ ProgramState::ProgramState(std::shared_ptr<const Image> loaded, const PortSet& p
   for (const Table& layout : image.tables) {
     ProfileMembers* profile = layout.profile == kNone ? nullptr : profiles[layout.profile].get();
     tables.push_back(std::make_unique<MatchTable>(image, layout, profile));
-    (void)tables.back()->install_initial_entries();  // checked by Program::load
+    tables.back()->begin_with(*image.first_tables[tables.size() - 1]);
   }
   if (core.options.label.label != nullptr) find_label(core.options.label);
   if (image.egress != nullptr) find_depth_register(core.options.depth_register);

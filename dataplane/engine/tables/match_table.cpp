@@ -67,6 +67,24 @@ Status MatchTable::install_initial_entries() {
   return {};
 }
 
+void MatchTable::begin_with(const MatchTable& first) {
+  if (!packs_key() || !is_plain_) {
+    (void)install_initial_entries();  // they are in `first`, too
+    return;
+  }
+  first_ = &first;
+  view_.tuples = first.view_.tuples;
+  view_.tuple_count = first.view_.tuple_count;
+  view_.arguments = first.view_.arguments;
+}
+
+void MatchTable::stop_sharing() {
+  if (first_ == nullptr) return;
+  first_ = nullptr;
+  renew();
+  (void)install_initial_entries();
+}
+
 // --- Lookup ---
 
 std::uint64_t MatchTable::hash(const Cell* key, const Cell* mask) const {
@@ -121,10 +139,10 @@ const MatchTable::Slot& MatchTable::find_packed(const Cell* phv) const {
 }
 
 MatchTable::Entry* MatchTable::lookup(const Cell* phv) {
-  if (entries_.empty()) return nullptr;
+  if (size() == 0) return nullptr;
   if (packs_key()) {
     const Slot& slot = find_packed(phv);
-    return slot.entry == kFree ? nullptr : entries_[slot.entry].get();
+    return slot.entry == kFree ? nullptr : holder().entries_[slot.entry].get();
   }
   Cell* key = scratch_.data();
   for (const Key& k : layout_.keys) {
@@ -304,13 +322,14 @@ std::uint32_t MatchTable::find(const Entry& wanted) const {
     }
     return kFree;
   }
-  for (const auto& tuple : tuples_) {
+  const MatchTable& holds = holder();
+  for (const auto& tuple : holds.tuples_) {
     if (tuple->mask != wanted.mask) continue;
     const std::size_t last = tuple->slots.size() - 1;
     for (std::size_t slot = hash(wanted, *tuple) & last; tuple->slots[slot].entry != kFree;
          slot = (slot + 1) & last) {
       const std::uint32_t index = tuple->slots[slot].entry;
-      if (index != kDeleted && same(*entries_[index])) return index;
+      if (index != kDeleted && same(*holds.entries_[index])) return index;
     }
   }
   return kFree;
@@ -321,6 +340,7 @@ Status MatchTable::insert(const TableEntry& entry, std::int64_t now_ns) {
     return {ErrorCode::kInvalidArgument,
             "table " + layout_.name + " has no key: only its default action can be set"};
   }
+  stop_sharing();
   auto added = std::make_unique<Entry>();
   if (Status s = to_key(entry, *added); !s.ok()) return s;
   if (Status s = set_action(*added, entry); !s.ok()) return s;
@@ -361,6 +381,7 @@ Result<std::uint32_t> MatchTable::locate(const TableEntry& entry) const {
 }
 
 Status MatchTable::modify(const TableEntry& entry, std::int64_t now_ns) {
+  stop_sharing();
   const auto index = locate(entry);
   if (!index.ok()) return index.status();
   Entry& found = *entries_[*index];
@@ -385,6 +406,7 @@ Status MatchTable::modify(const TableEntry& entry, std::int64_t now_ns) {
 }
 
 Status MatchTable::remove(const TableEntry& entry) {
+  stop_sharing();
   const auto located = locate(entry);
   if (!located.ok()) return located.status();
   const std::uint32_t index = *located;
@@ -414,14 +436,14 @@ Status MatchTable::remove(const TableEntry& entry) {
 
 std::vector<TableEntry> MatchTable::read(std::int64_t now_ns) const {
   std::vector<TableEntry> all;
-  for (const auto& entry : entries_) all.push_back(describe(*entry, now_ns));
+  for (const auto& entry : holder().entries_) all.push_back(describe(*entry, now_ns));
   return all;
 }
 
 Result<TableEntry> MatchTable::read(const TableEntry& entry, std::int64_t now_ns) const {
   const auto index = locate(entry);
   if (!index.ok()) return index.status();
-  return describe(*entries_[*index], now_ns);
+  return describe(*holder().entries_[*index], now_ns);
 }
 
 Status MatchTable::write_counter(const TableEntry& entry, CounterValue value) {

@@ -53,6 +53,10 @@ class alignas(64) MatchTable {
   // profile, or nullptr.
   MatchTable(const Image& image, const Table& layout, ProfileMembers* profile = nullptr);
   Status install_initial_entries();
+  // Begins with the entries of another table of this layout, which holds those of the program and
+  // outlives this one. Where packets do not change entries, both share them until this one is
+  // written to.
+  void begin_with(const MatchTable& first);
 
   // nullptr on a miss.
   Entry* lookup(const Cell* phv);
@@ -88,7 +92,7 @@ class alignas(64) MatchTable {
   Status set_default(const ActionCall& call);
   Status reset_default();
   Result<ActionCall> read_default() const;
-  std::size_t size() const { return entries_.size(); }
+  std::size_t size() const { return holder().entries_.size(); }
   TableEntry describe(const Entry& entry, std::int64_t now_ns) const;
 
   // Time-outs. next_expiry_ns(): when an entry may next have been idle for too long; kNever if no
@@ -119,6 +123,9 @@ class alignas(64) MatchTable {
     std::size_t live = 0;
   };
 
+  const MatchTable& holder() const { return first_ == nullptr ? *this : *first_; }
+  // To be called before entries change.
+  void stop_sharing();
   Status to_key(const TableEntry& entry, Entry& out) const;
   Status key_field(const Key& key, const KeyField& info, const FieldMatch& match, Cell* value,
                    Cell* mask) const;
@@ -166,6 +173,7 @@ class alignas(64) MatchTable {
   const Table& layout_;
   const TableInfo& info_;
   ProfileMembers* profile_;
+  const MatchTable* first_ = nullptr;  // that holds the entries; null: this one does
   bool has_ranges_ = false;
   bool has_priority_ = false;
   bool has_special_hits_ = false;

@@ -69,6 +69,21 @@ TEST(Loader, RefusesWhatIsNotBmv2) {
   EXPECT_THAT(refusal(std::string(100000, '[')).construct(), HasSubstr("nested deeper"));
 }
 
+TEST(Loader, BlanksBetweenTokensMeanNothingAndBlanksInThemAreKept) {
+  EXPECT_THAT(refusal("[1\t,\r\n2 ] ").construct(), HasSubstr("not bmv2 JSON"));
+  EXPECT_THAT(refusal("[1 2]").construct(), HasSubstr("not JSON"));
+  EXPECT_THAT(refusal("[tr ue]").construct(), HasSubstr("not JSON"));
+  EXPECT_THAT(refusal("[\"a\n\"]").construct(), HasSubstr("not JSON"));
+  EXPECT_THAT(refusal("[\"\\").construct(), HasSubstr("not JSON"));
+  EXPECT_THAT(refusal("[\"").construct(), HasSubstr("not JSON"));
+  EXPECT_THAT(refusal("{\n  \"a\": 1,\n  x\n}").construct(), HasSubstr("line 3, column 3"));
+  const std::string text = program_text("probe");
+  const std::string odd = "\"a \\\" :  b\"";
+  EXPECT_THAT(
+      refusal(with(text, "\"init_state\" : \"start\"", "\"init_state\" : " + odd)).construct(),
+      HasSubstr("unknown parser state `a \" :  b`"));
+}
+
 TEST(Loader, RefusesAnotherArchitectureByItsName) {
   const auto made_for = [](const std::string& metadata) {
     return std::regex_replace(program_text("probe"), std::regex("\"standard_metadata\""),

@@ -153,6 +153,46 @@ TEST_F(Matching, InitialEntriesAreThere) {
   EXPECT_EQ(bench.sw.read_entries("MyIngress.fixed")->size(), 2u);
 }
 
+// Until one of them changes its entries, switches of a program share those that it begins with.
+TEST(MatchTable, SwitchesOfOneProgramChangeTheirOwnInitialEntries) {
+  const std::string name = "MyIngress.fixed";
+  const auto program = load_program("matching");
+  struct One {
+    explicit One(std::shared_ptr<const Program> runs) : sw(std::move(runs), {}, out) {
+      for (std::uint32_t port = 1; port <= 8; ++port) EXPECT_OK(sw.set_port(port, {}));
+    }
+    std::uint32_t port_of(std::uint64_t a) {
+      out.sent.clear();
+      sw.receive(1, key(4, a, 0), 0);
+      return out.sent.empty() ? 0 : out.sent[0].port;
+    }
+    Recorder out;
+    Switch sw;
+  };
+  One changes(program), removes(program), keeps(program);
+  const auto prefix = [](std::uint64_t value, unsigned length, unsigned port) {
+    return TableEntry{{FieldMatch::lpm(big_endian(value, 2), length)}, 0, to(port), {}};
+  };
+  EXPECT_EQ(changes.sw.insert_entry(name, prefix(0x1200, 8, 5)).code(), ErrorCode::kAlreadyExists);
+  EXPECT_OK(changes.sw.modify_entry(name, prefix(0x1200, 8, 5)));
+  EXPECT_OK(changes.sw.insert_entry(name, prefix(0x2100, 8, 6)));
+  EXPECT_OK(removes.sw.delete_entry(name, prefix(0x1000, 4, 3)));
+  EXPECT_EQ(removes.sw.delete_entry(name, prefix(0x1000, 4, 3)).code(), ErrorCode::kNotFound);
+
+  EXPECT_EQ(changes.port_of(0x1234), 5u);
+  EXPECT_EQ(changes.port_of(0x1134), 3u);
+  EXPECT_EQ(changes.port_of(0x2134), 6u);
+  EXPECT_EQ(removes.port_of(0x1234), 4u);
+  EXPECT_EQ(removes.port_of(0x1134), 1u);
+  EXPECT_EQ(keeps.port_of(0x1234), 4u);
+  EXPECT_EQ(keeps.port_of(0x1134), 3u);
+  EXPECT_EQ(keeps.port_of(0x2134), 1u);
+  EXPECT_EQ(changes.sw.read_entries(name)->size(), 3u);
+  EXPECT_EQ(removes.sw.read_entries(name)->size(), 1u);
+  EXPECT_EQ(keeps.sw.read_entries(name)->size(), 2u);
+  EXPECT_EQ(keeps.sw.read_entry(name, prefix(0x1200, 8, 4))->action.arguments[0], big_endian(4, 1));
+}
+
 // Only the table, a large one with changes: longest prefix compared with a search.
 TEST(MatchTable, LongestPrefixAgreesWithASearch) {
   const auto program = load_program("matching");

@@ -29,9 +29,17 @@ from tiercast_lab.run.controller_input import (
     described_topology,
     programs_for,
 )
-from tiercast_lab.run.ns3.scenario import CONTROL_DELAY_NS, json_line, scenario
+from tiercast_lab.run.ns3.scenario import CONTROL_DELAY_NS, delimited, scenario
 from tiercast_lab.run.progress import RUNNING
 from tiercast_lab.run.runtime import Run
+
+
+def environment() -> dict[str, str]:
+    """In which tiercast-ns3 is to be started. It visits switches in turn, each with memory of its
+    own, so with pages of 4 kB address translations are missing all the time. glibc reads its
+    tunables when a program starts; one that does not know this one ignores it."""
+    return {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **os.environ}
+
 
 # The kinds of rows besides those that the schemes' cores trace. Each becomes a table of the run.
 KINDS = frozenset(
@@ -95,6 +103,7 @@ class Ns3Run(Run):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
+                env=environment(),
                 # With a session of its own the child gets no Ctrl-C from the terminal: this process
                 # decides how to react.
                 preexec_fn=partial(die_with, os.getpid()),
@@ -120,7 +129,7 @@ class Ns3Run(Run):
         assert to_child is not None and from_child is not None  # both are pipes
 
         def tell(message: Scenario | ControllerAnswer) -> None:
-            to_child.write(json_line(message))
+            to_child.write(delimited(message))
             to_child.flush()
 
         kinds = KINDS.union(*self.loaded.records.values())

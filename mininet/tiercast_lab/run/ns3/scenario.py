@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import asdict
 from ipaddress import IPv4Address
 from typing import Any
 
-from google.protobuf import json_format
+from google.protobuf import proto
 from tiercast.v1 import queue_pb2, session_pb2, simulation_pb2
 from tiercast_controller.agents.lab import member_message
 
@@ -29,9 +30,11 @@ CONTROL_DELAY_NS = 10_000_000
 OVERHEAD_BYTES = -14  # rates and queues count IP bytes, as in Mininet: without the Ethernet header
 
 
-def json_line(message: simulation_pb2.Scenario | simulation_pb2.ControllerAnswer) -> bytes:
-    """As tiercast-ns3 reads it."""
-    return json_format.MessageToJson(message, indent=None).encode() + b"\n"
+def delimited(message: simulation_pb2.Scenario | simulation_pb2.ControllerAnswer) -> bytes:
+    """As tiercast-ns3 reads it: its length, and the message."""
+    output = io.BytesIO()
+    proto.serialize_length_prefixed(message, output)
+    return output.getvalue()
 
 
 def scenario(
