@@ -9,6 +9,7 @@
 #include <ns3/error-model.h>
 #include <ns3/inet-socket-address.h>
 #include <ns3/internet-stack-helper.h>
+#include <ns3/ipv4-end-point.h>
 #include <ns3/ipv4-header.h>
 #include <ns3/ipv4-interface.h>
 #include <ns3/ipv4-l3-protocol.h>
@@ -191,7 +192,25 @@ class FlowSocket : public ns3::TcpSocketBase {
   bool is_over() const {
     return m_state == CLOSED || m_state > ESTABLISHED || m_endPoint == nullptr;
   }
-  using TcpSocketBase::ForwardUp;
+
+  // As ForwardUp(), which would read the header, and make an object of each option, for `first`
+  // and `header_bytes` alone.
+  void receive(const ns3::Ptr<ns3::Packet>& segment, const ns3::Ipv4Header& ip,
+               std::uint16_t peer_port, ns3::SequenceNumber32 first, std::uint32_t header_bytes) {
+    using State = ns3::TcpSocketState;
+    const std::uint32_t size = segment->GetSize();
+    if (header_bytes > size || !IsValidTcpSegment(first, header_bytes, size - header_bytes)) return;
+    if (ip.GetEcn() == ns3::Ipv4Header::ECN_CE && m_ecnCESeq < first) {
+      m_ecnCESeq = first;
+      m_tcb->m_ecnState = State::ECN_CE_RCVD;
+      m_congestionControl->CwndEvent(m_tcb, State::CA_EVENT_ECN_IS_CE);
+    } else if (ip.GetEcn() == ns3::Ipv4Header::ECN_ECT0 ||
+               ip.GetEcn() == ns3::Ipv4Header::ECN_ECT1) {
+      m_congestionControl->CwndEvent(m_tcb, State::CA_EVENT_ECN_NO_CE);
+    }
+    DoForwardUp(segment, ns3::InetSocketAddress(ip.GetSource(), peer_port),
+                ns3::InetSocketAddress(ip.GetDestination(), m_endPoint->GetLocalPort()));
+  }
 
  protected:
   ns3::Ptr<TcpSocketBase> Fork() override { return ns3::CopyObject<FlowSocket>(this); }
@@ -338,7 +357,10 @@ class TcpFlows::Station : public HostEndpoint {
     if (found != connections_.end()) {
       const ns3::Ptr<FlowSocket> connection = found->second;
       if (connection->is_established()) {
-        return connection->ForwardUp(segment, header, peer_port, interface_);
+        const std::uint32_t words = wire::get8(packet.payload, kWords) >> 4;
+        return connection->receive(segment, header, peer_port,
+                                   ns3::SequenceNumber32(wire::get32(packet.payload, kSequence)),
+                                   4 * words);
       }
       if (connection->is_over()) connections_.erase(found);
     }
@@ -391,8 +413,9 @@ class TcpFlows::Station : public HostEndpoint {
     return std::uint64_t{peer} << 32 | std::uint32_t{peer_port} << 16 | port;
   }
   static constexpr std::size_t kTcpAt = wire::kEthernetBytes + wire::kIpv4Bytes;
-  static constexpr std::size_t kTcpBytes = 20;               // its header without options
-  static constexpr std::size_t kToPort = 2, kChecksum = 16;  // in the header
+  static constexpr std::size_t kTcpBytes = 20;  // its header without options
+  // In the header; the upper half of kWords is its length.
+  static constexpr std::size_t kToPort = 2, kSequence = 4, kWords = 12, kChecksum = 16;
 
   VirtualNetwork& network_;
   const HostSpec& host_;

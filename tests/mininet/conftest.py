@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tiercast_lab.base import binaries
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import ParameterInfo, SchemeInfo
@@ -53,6 +55,22 @@ SMALL = """\
     """
 
 Load = Callable[..., LoadedExperiment]
+
+
+@pytest.fixture
+def simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """simulator(script) lets a shell script run instead of tiercast-ns3, once the lab has told it
+    the scenario. Returns its path."""
+
+    def make(script: str) -> Path:
+        path = tmp_path / "tiercast-ns3"
+        take = Path(__file__).with_name("take_messages.py")
+        path.write_text(f"#!/bin/sh\n{sys.executable} {take}\n{script}")
+        path.chmod(0o755)
+        monkeypatch.setattr(binaries, "NS3", path)
+        return path
+
+    return make
 
 
 def skip_if_invalid(summary: dict) -> None:

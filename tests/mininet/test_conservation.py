@@ -5,12 +5,12 @@ from __future__ import annotations
 import html
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 from rich.console import Console
-from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_INVALID
 from tiercast_lab.cli.running import run_and_store, show_results
 from tiercast_lab.measures import Rows
@@ -171,7 +171,7 @@ def test_queues_that_have_not_drained_leave_drops_unknown(tmp_path: Path) -> Non
 
 
 def test_a_run_in_which_it_does_not_hold_exits_3(
-    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    load: Load, tmp_path: Path, simulator: Callable[[str], Path]
 ) -> None:
     """With a simulator that loses a packet on 1-3."""
     with Recorder(tmp_path / "made") as recorder:
@@ -180,11 +180,7 @@ def test_a_run_in_which_it_does_not_hold_exits_3(
     lost = [line.replace('"left": 99', '"left": 98')
             for name in ("port", "port.session")
             for line in (tmp_path / "made" / f"{name}.jsonl").read_text().splitlines()]  # fmt: skip
-    simulator = tmp_path / "tiercast-ns3"
-    said = "".join(f"echo '{line}'\n" for line in [*lost, json.dumps({"end": True})])
-    simulator.write_text(f"#!/bin/sh\nread -r scenario; read -r updates\n{said}")
-    simulator.chmod(0o755)
-    monkeypatch.setattr(binaries, "NS3", simulator)
+    simulator("".join(f"echo '{line}'\n" for line in [*lost, json.dumps({"end": True})]))
     results = tmp_path / "results"
     options = Options(1, "ns3", "tiercast", results, ["./tiercast"])
     shown = Console(file=io.StringIO(), width=200)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,14 +78,11 @@ def test_parameters_that_do_not_fit_together_are_said_before_the_run(tmp_path: P
 
 
 def test_a_row_of_an_unknown_kind_ends_the_run(
-    load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    load, tmp_path: Path, simulator: Callable[[str], Path]
 ) -> None:
     """Whoever writes it, because a kind becomes a file name."""
-    simulator = tmp_path / "tiercast-ns3"
     row = '{"time_ns": 0, "agent": "h0", "kind": "../../x"}'
-    simulator.write_text(f"#!/bin/sh\nread scenario; read updates\necho '{row}'\n")
-    simulator.chmod(simulator.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(binaries, "NS3", simulator)
+    simulator(f"echo '{row}'")
     results = tmp_path / "results"
     options = Options(1, "ns3", "tiercast", results, [])
     with pytest.raises(RunFailed, match=r"a row of kind '\.\./\.\./x'"):

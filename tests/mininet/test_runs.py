@@ -10,6 +10,7 @@ import signal
 import struct
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
@@ -189,14 +190,9 @@ def test_a_fault_of_ours_fails_the_run_with_its_reason(
 
 
 def test_a_simulator_that_says_nothing_can_be_interrupted(
-    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    load: Load, simulator: Callable[[str], Path]
 ) -> None:
-    silent = tmp_path / "tiercast-ns3"
-    silent.write_text(
-        "#!/bin/sh\nread -r scenario; read -r updates; echo $$ > $0.pid\nexec sleep 3600\n"
-    )
-    silent.chmod(0o755)
-    monkeypatch.setattr(binaries, "NS3", silent)
+    silent = simulator("echo $$ > $0.pid\nexec sleep 3600\n")
     began = Path(f"{silent}.pid")
 
     def interrupt() -> None:
@@ -210,16 +206,12 @@ def test_a_simulator_that_says_nothing_can_be_interrupted(
 
 
 def test_a_simulator_that_dies_in_the_middle_of_a_line_is_named(
-    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    load: Load, simulator: Callable[[str], Path]
 ) -> None:
-    dying = tmp_path / "tiercast-ns3"
-    dying.write_text("""#!/bin/sh
-read -r scenario; read -r updates
+    simulator("""
 echo '{"at_ns": 0}'
 printf '{"time_ns": 12'
 echo 'out of memory' >&2
 exit 9
 """)
-    dying.chmod(0o755)
-    monkeypatch.setattr(binaries, "NS3", dying)
     assert make(job(load)).failure == "tiercast-ns3 ended with status 9: out of memory"
