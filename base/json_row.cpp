@@ -24,9 +24,9 @@ void JsonRow::quoted(std::string_view text) {
 }
 
 void JsonRow::name(std::string_view name) {
-  line_ += ",\"";
-  line_ += name;
-  line_ += "\":";
+  line_ += ',';
+  quoted(name);
+  line_ += ':';
 }
 
 void JsonRow::begin(std::int64_t time_ns) {
@@ -48,7 +48,7 @@ void JsonRow::number(std::string_view of, double value) {
   }
   char text[32];
   // Most figures are counts. A whole number has no exponent here, whose text may be shorter.
-  constexpr double kWhole = 1e15;
+  constexpr double kWhole = 1e17;
   const bool is_whole =
       value == std::trunc(value) && std::abs(value) < kWhole && !std::signbit(value);
   char* const end = text + sizeof text;

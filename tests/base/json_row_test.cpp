@@ -30,14 +30,14 @@ TEST(JsonRow, SaysNumbersExactly) {
   row.number("none", std::numeric_limits<double>::infinity());
   EXPECT_EQ(row.end(),
             "{\"time_ns\":0,\"third\":0.1,\"largest\":999999999999999,"
-            "\"exponent\":1e+15,\"zero\":-0,\"none\":null}\n");
+            "\"exponent\":1000000000000000,\"zero\":-0,\"none\":null}\n");
 }
 
 TEST(JsonRow, EscapesWhatEndsAText) {
   JsonRow row;
   row.begin(0);
-  row.text("name", "a\\b\n\x01 c");
-  EXPECT_EQ(row.end(), "{\"time_ns\":0,\"name\":\"a\\\\b\\u000a\\u0001 c\"}\n");
+  row.text("na\"me", "a\\b\n\x01 c");
+  EXPECT_EQ(row.end(), "{\"time_ns\":0,\"na\\\"me\":\"a\\\\b\\u000a\\u0001 c\"}\n");
 }
 
 }  // namespace

@@ -1,24 +1,11 @@
 """Takes from standard input what the lab tells a simulator first: the scenario and the switches'
-first entries, each behind its length, and nothing more."""
+first entries, whatever they are."""
 
 import sys
 
-MESSAGES = 2
+from google.protobuf import proto
+from google.protobuf.empty_pb2 import Empty  # what it does not know it passes over
 
-
-def take(count: int) -> bytes:
-    taken = sys.stdin.buffer.raw.read(count)
-    while len(taken) < count:
-        taken += sys.stdin.buffer.raw.read(count - len(taken)) or sys.exit("the lab is gone")
-    return taken
-
-
-for _ in range(MESSAGES):
-    length = shift = 0
-    more = True
-    while more:
-        (byte,) = take(1)
-        length |= (byte & 127) << shift
-        shift += 7
-        more = byte > 127
-    take(length)
+for _ in range(2):
+    if proto.parse_length_prefixed(Empty, sys.stdin.buffer) is None:
+        sys.exit("the lab is gone")

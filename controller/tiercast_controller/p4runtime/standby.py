@@ -28,13 +28,13 @@ class Standby:
         self._streams = list(streams)
         # Of the switches that answer: from when on they can be taken over, CLOCK_MONOTONIC.
         self._free_s: dict[ControlStream, float] = {}
-        self._heard_s = _TAKEN  # by then a switch that can answer has done so
+        # By then a switch that can answer has done so, CLOCK_MONOTONIC.
+        self._heard_s = time.monotonic() + GRACE_S
         self._changed = asyncio.Event()
 
     async def wait(self) -> set[ControlStream]:
         """Returns the streams of the switches that answer, when none of them has a primary but
         us. They stay open."""
-        self._heard_s = time.monotonic() + GRACE_S
         watching = [asyncio.create_task(self._watch(stream)) for stream in self._streams]
         try:
             while (wait_s := self._all_free_s() - time.monotonic()) > 0:
@@ -49,6 +49,7 @@ class Standby:
             await asyncio.gather(*watching, return_exceptions=True)
 
     def _all_free_s(self) -> float:
+        """From when on all of them can be taken over."""
         free_s = max(self._free_s.values(), default=_TAKEN)
         return free_s if len(self._free_s) == len(self._streams) else max(free_s, self._heard_s)
 

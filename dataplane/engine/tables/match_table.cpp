@@ -68,7 +68,7 @@ Status MatchTable::install_initial_entries() {
 }
 
 void MatchTable::begin_with(const MatchTable& first) {
-  if (!packs_key() || !is_plain_) {
+  if (!packs_key() || !is_plain_ || first.size() == 0) {
     (void)install_initial_entries();  // they are in `first`, too
     return;
   }
@@ -81,7 +81,6 @@ void MatchTable::begin_with(const MatchTable& first) {
 void MatchTable::stop_sharing() {
   if (first_ == nullptr) return;
   first_ = nullptr;
-  renew();
   (void)install_initial_entries();
 }
 

@@ -1,5 +1,6 @@
 """A tiercast-switch on veths in the test's own namespaces, and tools to drive it."""
 
+import contextlib
 import itertools
 import os
 import queue
@@ -161,12 +162,11 @@ class SwitchProcess:
         backoff = [(f"grpc.{kind}_reconnect_backoff_ms", 20) for kind in ("initial", "max")]
         self.channel = grpc.insecure_channel(self.address, options=backoff)
         ready = grpc.channel_ready_future(self.channel)
-        try:
+        with contextlib.suppress(AssertionError):
             wait_until(lambda: ready.done() or self.process.poll() is not None, "an answer or end")
-        finally:
-            if not ready.done():
-                self.process.kill()
-                pytest.fail(f"the switch did not listen:\n{self.log_path.read_text()}")
+        if not ready.done():
+            self.process.kill()
+            pytest.fail(f"the switch did not listen:\n{self.log_path.read_text()}")
         self.p4runtime = p4runtime_pb2_grpc.P4RuntimeStub(self.channel)
         self.lab = lab_pb2_grpc.SwitchStub(self.channel)
 

@@ -33,19 +33,18 @@ from tiercast_lab.run.ns3.scenario import CONTROL_DELAY_NS, delimited, scenario
 from tiercast_lab.run.progress import RUNNING
 from tiercast_lab.run.runtime import Run
 
+# The kinds of rows besides those that the schemes' cores trace. Each becomes a table of the run.
+KINDS = frozenset(
+    {*SENDERS, *RECEIVERS, "port", "port.session", "tcp", "tcp.sender", "udp", "trace", "state"}
+    | {"port.refused"}
+)
+
 
 def environment() -> dict[str, str]:
     """In which tiercast-ns3 is to be started. It visits switches in turn, each with memory of its
     own, so with pages of 4 kB address translations are missing all the time. glibc reads its
     tunables when a program starts; one that does not know this one ignores it."""
     return {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **os.environ}
-
-
-# The kinds of rows besides those that the schemes' cores trace. Each becomes a table of the run.
-KINDS = frozenset(
-    {*SENDERS, *RECEIVERS, "port", "port.session", "tcp", "tcp.sender", "udp", "trace", "state"}
-    | {"port.refused"}
-)
 
 
 @dataclass(kw_only=True)
