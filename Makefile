@@ -35,7 +35,7 @@ setup:            ## install what a run needs: Debian packages, and the Python e
 setup-dev:        ## the same, and what the tests and checks need
 	@scripts/setup.sh dev
 
-setup-alone:      ## install what test-alone needs: a compiler, CMake, Ninja and nlohmann-json
+setup-alone:      ## install what test-alone needs: a compiler, CMake, Ninja and RapidJSON
 	@scripts/setup.sh alone
 
 stubs: setup

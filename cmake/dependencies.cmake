@@ -1,5 +1,5 @@
-# What the parts need. The engine, the protocols and their tests need a compiler, nlohmann-json and
-# GoogleTest; a part that lacks something is left out, with the Debian packages that it needs.
+# What the parts need. The engine and the protocols need a compiler and RapidJSON, and their tests
+# nlohmann-json and GoogleTest, too; a part that lacks something is left out, with the Debian packages that it needs.
 option(BUILD_TESTING "the tests" ON)
 option(TIERCAST_WITH_GRPC "tiercast-switch, tiercast-host and tiercast-send" ON)
 option(TIERCAST_WITH_DPDK "tiercast-send and tiercast-switch-dpdk" ON)
@@ -25,15 +25,16 @@ endmacro()
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig QUIET)
-find_package(nlohmann_json QUIET)
-if(NOT nlohmann_json_FOUND)
-  message(FATAL_ERROR "nlohmann-json is missing: apt install nlohmann-json3-dev")
+find_path(RAPIDJSON_INCLUDE rapidjson/reader.h)
+if(NOT RAPIDJSON_INCLUDE)
+  message(FATAL_ERROR "RapidJSON is missing: apt install rapidjson-dev")
 endif()
+find_package(nlohmann_json QUIET)
 if(BUILD_TESTING)
   find_package(GTest QUIET)
-  if(NOT GTest_FOUND)
-    message(FATAL_ERROR "GoogleTest is missing: apt install libgtest-dev libgmock-dev, or "
-                        "-DBUILD_TESTING=OFF")
+  if(NOT GTest_FOUND OR NOT nlohmann_json_FOUND)
+    message(FATAL_ERROR "GoogleTest or nlohmann-json is missing: apt install libgtest-dev "
+                        "libgmock-dev nlohmann-json3-dev, or -DBUILD_TESTING=OFF")
   endif()
   include(GoogleTest)
 endif()
@@ -65,6 +66,7 @@ if(TIERCAST_WITH_GRPC)
   find_package(spdlog QUIET)
   find_package(OpenSSL QUIET)
   need(PKG_CONFIG_FOUND pkg-config)
+  need(nlohmann_json_FOUND nlohmann-json3-dev)
   need(gRPC_FOUND libgrpc++-dev)
   need(SECCOMP_FOUND libseccomp-dev)
   need(GRPC_CPP_PLUGIN protobuf-compiler-grpc)
@@ -98,6 +100,7 @@ endif()
 
 if(TIERCAST_WITH_NS3)
   need_protobuf()
+  need(nlohmann_json_FOUND nlohmann-json3-dev)
   # Debian's ns3Config.cmake wants programs that libns3-dev does not bring; the libraries are enough.
   foreach(module core network internet point-to-point traffic-control)
     find_library(NS3_${module} ns3-${module})

@@ -23,4 +23,4 @@ def test_alone_installs_only_what_the_engine_and_the_protocols_need(tmp_path: Pa
     update, install = asked.read_text().splitlines()
     assert update.split()[0] == "update"
     packages = [one for one in install.split() if not one.startswith("-")]
-    assert packages == ["install", "g++", "cmake", "ninja-build", "nlohmann-json3-dev"]
+    assert packages == ["install", "g++", "cmake", "ninja-build", "rapidjson-dev"]

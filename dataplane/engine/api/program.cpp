@@ -43,10 +43,10 @@ Program::~Program() = default;
 
 std::shared_ptr<const Program> Program::load(std::string_view text, std::string_view name) {
   try {
-    const auto json = Json::parse(text);
-    auto image = compile(*json, name, Compiler::Part::kFirst);
+    const JsonDocument json(text);
+    auto image = compile(json.root(), name, Compiler::Part::kFirst);
     if (image->architecture->parses_twice()) {
-      auto egress = compile(*json, name, Compiler::Part::kEgress);
+      auto egress = compile(json.root(), name, Compiler::Part::kEgress);
       image->phv_cells = egress->phv_cells = std::max(image->phv_cells, egress->phv_cells);
       image->egress = std::move(egress);
     }

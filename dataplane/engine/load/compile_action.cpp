@@ -82,7 +82,7 @@ void Compiler::assign(const Json& wrapped_to, const Json& wrapped_from) {
     if (field.is_varbit || field.name == "$valid$") {
       to.refuse("an assignment to `" + field.name + "`");
     }
-    const std::string& type = from.at("type").text();
+    const std::string type = from.at("type").text();
     if (field.width <= kCellBits) {  // the frequent cases take one instruction each
       if (type == "field") {
         const Field source = field_at(from.at("value"));
@@ -108,7 +108,7 @@ void Compiler::assign(const Json& wrapped_to, const Json& wrapped_from) {
 
 void Compiler::store_to(const Json& wrapped_lvalue, const std::function<void()>& push_value) {
   const Json& lvalue = unwrap(wrapped_lvalue);
-  const std::string& type = lvalue.at("type").text();
+  const std::string type = lvalue.at("type").text();
   const Json& v = lvalue.at("value");
   if (type == "field") {
     const Field field = field_at(v);
@@ -133,7 +133,7 @@ void Compiler::store_to(const Json& wrapped_lvalue, const std::function<void()>&
 
 // Splits a log_msg's text, such as "a is {}, \\{not this\\}". Each {} takes the next argument.
 void Compiler::log_message(const Json& parameters) {
-  const std::string& text = parameters.item(0).at("value").text();
+  const std::string text = parameters.item(0).at("value").text();
   const Json& arguments = parameters.item(1).at("value");
   LogFormat format;
   std::string piece;
@@ -194,7 +194,7 @@ std::uint32_t Compiler::digest(const Json& id) const {
 }
 
 void Compiler::primitive(const Json& node) {
-  const std::string& op = node.at("op").text();
+  const std::string op = node.at("op").text();
   const Json& p = node.at("parameters");
   if (op == "_jump" || op == "_jump_if_zero") return jump(node, op == "_jump_if_zero");
   if (op == "assign") {

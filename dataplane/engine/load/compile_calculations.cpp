@@ -65,7 +65,7 @@ Calculation Compiler::calculation(const Json& algorithm_name, const Json& inputs
   std::uint32_t bits = 0;
   std::uint32_t last_header = kNone;
   for (const Json& input : inputs.items()) {
-    const std::string& type = input.at("type").text();
+    const std::string type = input.at("type").text();
     if (type == "field") {
       const Json& v = input.at("value");
       last_header = header_named(v.item(0));

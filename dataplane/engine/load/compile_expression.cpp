@@ -100,7 +100,8 @@ const Json& Compiler::unwrap(const Json& node) {
 }
 
 Compiler::Number Compiler::number(const Json& hex) {
-  std::string_view digits = hex.text();
+  const std::string given = hex.text();
+  std::string_view digits = given;
   Number n;
   if (digits.starts_with('-')) {
     n.negative = true;
@@ -201,7 +202,7 @@ void Compiler::push_field(const Field& field, const Json& place) {
 
 void Compiler::value(const Json& wrapped) {
   const Json& node = unwrap(wrapped);
-  const std::string& type = node.at("type").text();
+  const std::string type = node.at("type").text();
   const Json& v = node.at("value");
   if (type == "expression") return operation(v);
   if (type == "field") return push_field(field_at(v), v);
@@ -259,7 +260,7 @@ void Compiler::value(const Json& wrapped) {
 }
 
 void Compiler::operation(const Json& node) {
-  const std::string& op = node.at("op").text();
+  const std::string op = node.at("op").text();
   if (op == "==" || op == "!=") return equality(node.at("left"), node.at("right"), op == "==");
   if (op == "?") {
     value(node.at("cond"));
@@ -319,7 +320,7 @@ void Compiler::operation(const Json& node) {
 void Compiler::equality(const Json& wrapped_left, const Json& wrapped_right, bool equal) {
   const Json& left = unwrap(wrapped_left);
   const Json& right = unwrap(wrapped_right);
-  const std::string& type = left.at("type").text();
+  const std::string type = left.at("type").text();
   const auto references = [&](std::uint32_t a, std::uint32_t b) {
     emit(Op::kHeader, a);
     emit(Op::kHeader, b);
@@ -374,7 +375,7 @@ void Compiler::equality(const Json& wrapped_left, const Json& wrapped_right, boo
 
 Compiler::Reference Compiler::reference(const Json& wrapped) {
   const Json& node = unwrap(wrapped);
-  const std::string& type = node.at("type").text();
+  const std::string type = node.at("type").text();
   const Json& v = node.at("value");
   if (type == "header") {
     const std::uint32_t header = header_named(v);
@@ -392,7 +393,7 @@ Compiler::Reference Compiler::reference(const Json& wrapped) {
     return {image_.stacks[stack].headers[0], image_.stacks[stack].of_unions};
   }
   if (type != "expression") node.refuse("expected a header, found a value of type `" + type + "`");
-  const std::string& op = v.at("op").text();
+  const std::string op = v.at("op").text();
   if (op == "dereference_header_stack" || op == "dereference_union_stack") {
     const std::uint32_t stack = stack_named(unwrap(v.at("left")).at("value"));
     value(v.at("right"));

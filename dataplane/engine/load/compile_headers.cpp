@@ -58,7 +58,7 @@ void Compiler::find_architecture() {
   }
   std::string_view found;
   for (const Json& header : root_.at("headers").items()) {
-    const std::string& name = header.at("name").text();
+    const std::string name = header.at("name").text();
     for (const Architecture* ours : architectures_) {
       if (name != ours->metadata()) continue;
       image_.architecture = ours;
@@ -76,7 +76,7 @@ void Compiler::find_architecture() {
 
 void Compiler::compile_externs() {
   for (const Json& node : root_.list("extern_instances")) {
-    const std::string& name = node.at("name").text();
+    const std::string name = node.at("name").text();
     if (!image_.architecture->extern_instance(*this, node)) {
       node.refuse("extern `" + name + "` of type `" + node.at("type").text() +
                   "`: not supported in " + std::string(image_.architecture->name()));
@@ -116,7 +116,7 @@ const Json& Compiler::own(const char* list, const char* what) const {
 
 void Compiler::compile_errors() {
   for (const Json& error : root_.list("errors")) {
-    const std::string& name = error.item(0).text();
+    const std::string name = error.item(0).text();
     const auto code = static_cast<std::uint32_t>(error.item(1).integer(0, INT32_MAX));
     if (name == "PacketTooShort") image_.error_packet_too_short = code;
     if (name == "NoMatch") image_.error_no_match = code;
@@ -303,7 +303,7 @@ void Compiler::compile_field_lists() {
   for (const Json& node : root_.list("field_lists")) {
     FieldList list;
     for (const Json& element : node.at("elements").items()) {
-      const std::string& type = element.at("type").text();
+      const std::string type = element.at("type").text();
       if (type == "field") {
         list.fields.push_back(field_at(element.at("value")));
       } else if (type == "header") {
@@ -367,10 +367,11 @@ std::uint32_t Compiler::union_named(const Json& name) const {
 
 std::uint32_t Compiler::field_index(std::uint32_t header, const Json& name) const {
   const auto& fields = image_.headers[header].fields;
+  const std::string wanted = name.text();
   for (std::uint32_t i = 0; i < fields.size(); ++i) {
-    if (fields[i].name == name.text()) return i;
+    if (fields[i].name == wanted) return i;
   }
-  name.refuse("header `" + image_.headers[header].name + "` has no field `" + name.text() + "`");
+  name.refuse("header `" + image_.headers[header].name + "` has no field `" + wanted + "`");
 }
 
 Field Compiler::field_at(const Json& pair) const {

@@ -48,7 +48,7 @@ std::uint32_t Compiler::compile_parser(const Json& parser, std::vector<ParserSta
 void Compiler::extract(const Json& node, bool varbit) {
   const Json& parameters = node.at("parameters");
   const Json& what = parameters.item(0);
-  const std::string& type = what.at("type").text();
+  const std::string type = what.at("type").text();
   const Json& name = what.at("value");
   if (varbit) value(parameters.item(1));
   if (type == "regular") {
@@ -83,7 +83,7 @@ void Compiler::extract(const Json& node, bool varbit) {
 }
 
 void Compiler::parser_operation(const Json& node) {
-  const std::string& op = node.at("op").text();
+  const std::string op = node.at("op").text();
   const Json& parameters = node.at("parameters");
   if (op == "extract" || op == "extract_VL") {
     extract(node, op == "extract_VL");
@@ -101,7 +101,7 @@ void Compiler::parser_operation(const Json& node) {
     constant({false, {bytes * 8}, 32});
     emit(Op::kAdvance);
   } else if (op == "primitive") {
-    const std::string& inner = parameters.item(0).at("op").text();
+    const std::string inner = parameters.item(0).at("op").text();
     if (inner.starts_with("_jump")) node.refuse("`" + inner + "` in a parser");
     return primitive(parameters.item(0));
   } else {
@@ -113,7 +113,7 @@ void Compiler::parser_operation(const Json& node) {
 ParserKey Compiler::parser_key(const Json& node) {
   ParserKey key{};
   key.code.begin = here();
-  const std::string& type = node.at("type").text();
+  const std::string type = node.at("type").text();
   const Json& v = node.at("value");
   if (type == "field") {
     const Field field = field_at(v);
@@ -153,7 +153,7 @@ void Compiler::transition(const Json& node, ParserState& state, const NameMap& s
     if (found == states.end()) next->refuse("unknown parser state `" + next->text() + "`");
     t.next = found->second;
   }
-  const std::string& type = node.at("type").text();
+  const std::string type = node.at("type").text();
   if (type == "hexstr") {
     // The constant holds the key's parts one after the other, each padded to whole bytes.
     const Json* masked = node.find("mask");

@@ -39,7 +39,7 @@ void Compiler::compile_registers() {
 void Compiler::compile_counters() {
   std::vector<CounterInfo> direct;
   for (const Json& node : root_.list("counter_arrays")) {
-    const std::string& name = node.at("name").text();
+    const std::string name = node.at("name").text();
     if (node.boolean_or("is_direct", false)) {
       direct.push_back({name, 0, node.at("binding").text()});
       continue;
@@ -56,7 +56,7 @@ void Compiler::compile_meters() {
   for (const Json& node : root_.list("meter_arrays")) {
     MeterArray meter;
     meter.name = node.at("name").text();
-    const std::string& type = node.at("type").text();
+    const std::string type = node.at("type").text();
     if (type != "packets" && type != "bytes") {
       node.at("type").refuse("a meter of type `" + type + "` (packets, bytes)");
     }
@@ -109,7 +109,7 @@ void Compiler::compile_digests() {
       digest.fields.push_back({field, {}});
     };
     for (const Json& element : node.at("elements").items()) {
-      const std::string& type = element.at("type").text();
+      const std::string type = element.at("type").text();
       if (type == "field") {
         add(field_at(element.at("value")), element);
       } else if (type == "header") {

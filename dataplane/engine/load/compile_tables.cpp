@@ -53,7 +53,7 @@ std::uint32_t Compiler::node_named(const Json* name, const NameMap& nodes) const
 }
 
 void Compiler::compile_pipeline(const Json& node) {
-  const std::string& pipeline = node.at("name").text();
+  const std::string pipeline = node.at("name").text();
   if (pipeline != "ingress" && pipeline != "egress") {
     node.refuse("pipeline `" + pipeline + "`: there are ingress and egress");
   }
@@ -95,7 +95,7 @@ void Compiler::compile_pipeline(const Json& node) {
 
 Key Compiler::table_key(const Json& node, const Json& table) const {
   Key key{};
-  const std::string& kind = node.at("match_type").text();
+  const std::string kind = node.at("match_type").text();
   if (kind == "valid") {
     const Json& target = node.at("target");
     key.cell = image_.headers[header_named(target.is_array() ? target.item(0) : target)].valid_cell;

@@ -1,7 +1,13 @@
 #include "dataplane/engine/load/json.h"
 
+#ifdef __SSE2__
+#define RAPIDJSON_SSE2  // two thirds of p4c's output are blanks
+#endif
+#include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
+
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <iterator>
 
 namespace tiercast::engine {
 
@@ -9,70 +15,55 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 400;  // p4c nests expressions, but never this deep
 
-// The same JSON, or the same faults, without the blanks behind punctuation and strings. p4c indents
-// its output: two thirds of it are blanks, on which nlohmann's lexer would spend most of its time.
-std::string without_blanks(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; };
-  const auto ends_token = [](char c) {
-    return c == '{' || c == '}' || c == '[' || c == ']' || c == ',' || c == ':' || c == '"';
-  };
-  std::string kept(text.size(), '\0');
-  std::size_t size = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const char first = text[at++];
-    if (is_blank(first)) {
-      while (at < text.size() && is_blank(text[at])) ++at;
-      if (size == 0 || !ends_token(kept[size - 1])) kept[size++] = ' ';
-      continue;
-    }
-    kept[size++] = first;
-    if (first != '"') continue;
-    const std::size_t begin = at;
-    while (at < text.size() && text[at] != '"') at += text[at] == '\\' ? 2 : 1;
-    at = std::min(at + 1, text.size());
-    size += text.copy(kept.data() + size, at - begin, begin);
-  }
-  kept.resize(size);
-  return kept;
+// "line 3, column 3"
+std::string place(std::string_view text, std::size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const auto line = 1 + std::ranges::count(before, '\n');
+  const std::size_t column = offset - (before.rfind('\n') + 1) + 1;
+  return "line " + std::to_string(line) + ", column " + std::to_string(column);
 }
 
 }  // namespace
 
-// Builds the tree from nlohmann's parse events, so that the depth can be limited.
-class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
+// Builds the tree from the parser's events, so that the depth can be limited. What an open array or
+// object has got so far is on a stack; at its end it takes as much as belongs to it.
+class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeBuilder> {
  public:
-  Json root;
-  std::string error;
+  Json& root() { return values_.front(); }
 
-  bool null() override { return put(Json::Kind::kNull); }
-  bool boolean(bool value) override { return put(Json::Kind::kBool, value ? 1 : 0); }
-  bool number_integer(number_integer_t value) override { return put(Json::Kind::kInteger, value); }
-  bool number_unsigned(number_unsigned_t value) override {
-    if (value > static_cast<number_unsigned_t>(INT64_MAX)) return put(Json::Kind::kReal);
+  bool Null() { return put(Json::Kind::kNull); }
+  bool Bool(bool value) { return put(Json::Kind::kBool, value ? 1 : 0); }
+  bool Int(int value) { return put(Json::Kind::kInteger, value); }
+  bool Uint(unsigned value) { return put(Json::Kind::kInteger, value); }
+  bool Int64(std::int64_t value) { return put(Json::Kind::kInteger, value); }
+  bool Uint64(std::uint64_t value) {
+    if (value > static_cast<std::uint64_t>(INT64_MAX)) return put(Json::Kind::kReal);
     return put(Json::Kind::kInteger, static_cast<std::int64_t>(value));
   }
-  bool number_float(number_float_t, const string_t&) override { return put(Json::Kind::kReal); }
-  bool string(string_t& value) override {
-    add(Json::Kind::kString).text_ = std::move(value);
+  bool Double(double) { return put(Json::Kind::kReal); }
+  bool String(const char* text, rapidjson::SizeType size, bool) {
+    add(Json::Kind::kString).text_ = {text, size};
     return true;
   }
-  bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return open(Json::Kind::kObject); }
-  bool key(string_t& value) override {
-    open_.back()->keys_.push_back(std::move(value));
+  bool Key(const char* text, rapidjson::SizeType size, bool) {
+    keys_.emplace_back(text, size);
     return true;
   }
-  bool end_object() override { return close(); }
-  bool start_array(std::size_t) override { return open(Json::Kind::kArray); }
-  bool end_array() override { return close(); }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& e) override {
-    error = e.what();
-    return false;
+  bool StartObject() { return ++depth_ <= kMaxDepth; }
+  bool EndObject(rapidjson::SizeType size) {
+    std::vector<std::string_view> keys = taken(keys_, size);
+    close(Json::Kind::kObject, size).keys_ = std::move(keys);
+    return true;
+  }
+  bool StartArray() { return ++depth_ <= kMaxDepth; }
+  bool EndArray(rapidjson::SizeType size) {
+    close(Json::Kind::kArray, size);
+    return true;
   }
 
  private:
   Json& add(Json::Kind kind) {
-    Json& node = open_.empty() ? root : open_.back()->items_.emplace_back();
+    Json& node = values_.emplace_back();
     node.kind_ = kind;
     return node;
   }
@@ -80,32 +71,42 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     add(kind).integer_ = value;
     return true;
   }
-  bool open(Json::Kind kind) {
-    if (open_.size() == kMaxDepth) {
-      error = "nested deeper than " + std::to_string(kMaxDepth) + " levels";
-      return false;
-    }
-    open_.push_back(&add(kind));
-    return true;
+  Json& close(Json::Kind kind, std::size_t size) {
+    --depth_;
+    std::vector<Json> items = taken(values_, size);
+    Json& node = add(kind);
+    node.items_ = std::move(items);
+    return node;
   }
-  bool close() {
-    open_.pop_back();
-    return true;
+  template <typename T>
+  static std::vector<T> taken(std::vector<T>& stack, std::size_t size) {
+    const auto first = stack.end() - static_cast<std::ptrdiff_t>(size);
+    std::vector<T> top(std::make_move_iterator(first), std::make_move_iterator(stack.end()));
+    stack.erase(first, stack.end());
+    return top;
   }
 
-  std::vector<Json*> open_;  // nothing is added beside an open value, so it stays where it is
+  std::vector<Json> values_;
+  std::vector<std::string_view> keys_;
+  std::size_t depth_ = 0;
 };
 
-std::unique_ptr<const Json> Json::parse(std::string_view text) {
+JsonDocument::JsonDocument(std::string_view text) : text_(text) {
   TreeBuilder builder;
-  if (!nlohmann::json::sax_parse(without_blanks(text), &builder)) {
-    TreeBuilder failed;  // whose error names the place in the text
-    nlohmann::json::sax_parse(text, &failed);
-    throw Refused{"not JSON: " + failed.error, ""};
+  rapidjson::InsituStringStream stream(text_.data());  // ends at the first zero byte
+  constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseValidateEncodingFlag;
+  const auto result = rapidjson::Reader().Parse<kFlags>(stream, builder);
+  if (result.IsError()) {
+    const std::string problem = result.Code() == rapidjson::kParseErrorTermination
+                                    ? "nested deeper than " + std::to_string(kMaxDepth) + " levels"
+                                    : rapidjson::GetParseError_En(result.Code());
+    throw Refused{"not JSON: " + place(text, result.Offset()) + ": " + problem, ""};
   }
-  auto root = std::make_unique<Json>(std::move(builder.root));
-  root->adopt();
-  return root;
+  if (const std::size_t zero = text.find('\0'); zero != text.npos) {
+    throw Refused{"not JSON: " + place(text, zero) + ": a zero byte", ""};
+  }
+  root_ = std::move(builder.root());
+  root_.adopt();
 }
 
 void Json::adopt() {
@@ -163,9 +164,9 @@ const std::vector<Json>& Json::list(std::string_view key) const {
   return found == nullptr ? none : found->items();
 }
 
-const std::string& Json::text() const {
+std::string Json::text() const {
   if (!is_string()) refuse(std::string("expected a string, found ") + kind_name());
-  return text_;
+  return std::string(text_);
 }
 
 bool Json::boolean() const {
@@ -192,7 +193,7 @@ std::string Json::path() const {
   const auto index = static_cast<std::size_t>(this - parent_->items_.data());
   std::string above = parent_->path();
   if (parent_->is_array()) return above + "[" + std::to_string(index) + "]";
-  return above.empty() ? parent_->keys_[index] : above + "." + parent_->keys_[index];
+  return (above.empty() ? "" : above + ".") + std::string(parent_->keys_[index]);
 }
 
 std::string Json::source() const {
@@ -203,7 +204,7 @@ std::string Json::source() const {
     const Json* file = info->find("filename");
     const Json* line = info->find("line");
     if (file != nullptr && file->is_string() && line != nullptr && line->is_integer()) {
-      return file->text_ + ":" + std::to_string(line->integer_);
+      return file->text() + ":" + std::to_string(line->integer_);
     }
   }
   return "";

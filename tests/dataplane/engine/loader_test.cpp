@@ -77,6 +77,10 @@ TEST(Loader, BlanksBetweenTokensMeanNothingAndBlanksInThemAreKept) {
   EXPECT_THAT(refusal("[\"\\").construct(), HasSubstr("not JSON"));
   EXPECT_THAT(refusal("[\"").construct(), HasSubstr("not JSON"));
   EXPECT_THAT(refusal("{\n  \"a\": 1,\n  x\n}").construct(), HasSubstr("line 3, column 3"));
+  EXPECT_THAT(refusal(std::string("[1]\0 [", 6)).construct(), HasSubstr("line 1, column 4"));
+  EXPECT_THAT(refusal("[\"\xff\"]").construct(), HasSubstr("not JSON"));
+  EXPECT_THAT(refusal("[18446744073709551616]").construct(), HasSubstr("not bmv2 JSON"));
+  EXPECT_THAT(refusal("[1e400]").construct(), HasSubstr("not JSON"));
   const std::string text = program_text("probe");
   const std::string odd = "\"a \\\" :  b\"";
   EXPECT_THAT(

@@ -75,7 +75,7 @@ void Psa::find_metadata(const Compiler& compiler, Image& image) const {
 }
 
 bool Psa::extern_instance(Compiler& compiler, const Json& node) const {
-  const std::string& type = node.at("type").text();
+  const std::string type = node.at("type").text();
   // The JSON lists counters among its counter_arrays as well.
   if (type == "Counter" || type == "DirectCounter" || type == "Hash") return true;
   if (type == "InternetChecksum") {
@@ -137,7 +137,7 @@ bool checksum_primitive(Compiler& compiler, const std::string& method, const Jso
 }
 
 bool Psa::primitive(Compiler& compiler, const Json& node) const {
-  const std::string& op = node.at("op").text();
+  const std::string op = node.at("op").text();
   const auto hash = [&](const Json& fields) {
     const Json& object = compiler.instance(node.at("parameters").item(0));
     const Json& algorithm = Compiler::attribute(object, "algo").at("value");

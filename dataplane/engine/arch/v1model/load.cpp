@@ -61,7 +61,7 @@ void V1model::find_metadata(const Compiler& compiler, Image& image) const {
 }
 
 bool V1model::primitive(Compiler& compiler, const Json& node) const {
-  const std::string& op = node.at("op").text();
+  const std::string op = node.at("op").text();
   const Json& p = node.at("parameters");
   if (op == "mark_to_drop") {
     compiler.emit(Op::kMarkToDrop);
