@@ -18,11 +18,13 @@ from p4.v1 import p4runtime_pb2_grpc
 from scapy.all import IP, Ether
 from scapy.layers.igmp import IGMP, IGMPv3_MR, IGMPv3_MR_Group
 from tiercast.v1 import lab_pb2, lab_pb2_grpc, queue_pb2
+from tiercast_controller.controller import Controller
 from tiercast_controller.network.marking import PriorityMarking
 from tiercast_controller.network.topology import Host, Switch, Topology
 from tiercast_controller.p4runtime.program import Program
 
 from ..patience import PATIENCE_S
+from .controller_run import SESSIONS, Run
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "p4src/compiled"
@@ -358,3 +360,24 @@ async def reference_switches() -> AsyncIterator[Callable]:
 
     yield start
     await asyncio.gather(*(server.close() for server in running))
+
+
+@pytest.fixture
+async def start(tree_of, reference_switches, socket_directory, program):
+    controllers = []
+
+    async def start(depth: int = 3, run: Run | None = None, **options) -> Run:
+        """Starts a controller; with `run`, another one for the same switches."""
+        topology = run.topology if run else tree_of(depth, socket_directory)
+        servers = run.servers if run else await reference_switches(topology)
+        sessions = options.pop("sessions", [s for s in SESSIONS if s.source in topology.as_graph()])
+        events = []
+        controller = Controller(topology, sessions, program, on_event=events.append, **options)
+        controllers.append(controller)
+        await controller.start()
+        return Run(topology, servers, program, controller, events)
+
+    yield start
+    for controller in controllers:
+        if not controller.failed.cancelled():
+            await controller.stop()
