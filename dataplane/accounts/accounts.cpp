@@ -22,7 +22,7 @@ enum IngressFate : std::size_t {
   kRefused = 8,
   kPoliced
 };
-constexpr std::size_t kIngressColumns = 512;  // ports
+constexpr std::size_t kIngressColumns = engine::Switch::kMaxPorts;
 
 using Cells = std::span<const engine::CounterValue>;
 

@@ -6,61 +6,25 @@
 #include <ns3/config.h>
 #include <ns3/double.h>
 #include <ns3/enum.h>
-#include <ns3/error-model.h>
 #include <ns3/inet-socket-address.h>
-#include <ns3/internet-stack-helper.h>
-#include <ns3/ipv4-end-point.h>
-#include <ns3/ipv4-header.h>
-#include <ns3/ipv4-interface.h>
-#include <ns3/ipv4-l3-protocol.h>
-#include <ns3/ipv4-static-routing-helper.h>
-#include <ns3/node.h>
-#include <ns3/queue.h>
-#include <ns3/random-variable-stream.h>
 #include <ns3/rng-seed-manager.h>
-#include <ns3/rtt-estimator.h>
-#include <ns3/simple-channel.h>
-#include <ns3/simple-net-device.h>
 #include <ns3/simulator.h>
 #include <ns3/socket.h>
-#include <ns3/tcp-bbr.h>
-#include <ns3/tcp-bic.h>
-#include <ns3/tcp-cubic.h>
-#include <ns3/tcp-dctcp.h>
-#include <ns3/tcp-header.h>
-#include <ns3/tcp-highspeed.h>
-#include <ns3/tcp-htcp.h>
-#include <ns3/tcp-hybla.h>
-#include <ns3/tcp-illinois.h>
-#include <ns3/tcp-l4-protocol.h>
-#include <ns3/tcp-linux-reno.h>
-#include <ns3/tcp-lp.h>
-#include <ns3/tcp-option.h>
 #include <ns3/tcp-prr-recovery.h>
 #include <ns3/tcp-recovery-ops.h>
-#include <ns3/tcp-scalable.h>
-#include <ns3/tcp-socket-base.h>
 #include <ns3/tcp-socket-state.h>
-#include <ns3/tcp-tx-buffer.h>
-#include <ns3/tcp-vegas.h>
-#include <ns3/tcp-veno.h>
-#include <ns3/tcp-westwood.h>
-#include <ns3/tcp-yeah.h>
 #include <ns3/uinteger.h>
 
 #include <algorithm>
-#include <functional>
 #include <limits>
-#include <map>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "ns3/traffic/ns3_events.h"
 #include "ns3/traffic/on_off.h"
-#include "protocols/base/units.h"
-#include "protocols/wire/bytes.h"
-#include "protocols/wire/udp_frame.h"
+#include "ns3/traffic/tcp_control.h"
+#include "ns3/traffic/tcp_socket.h"
+#include "ns3/traffic/tcp_station.h"
 
 namespace tiercast::ns3_runtime {
 namespace {
@@ -70,186 +34,6 @@ constexpr std::uint32_t kBuffer = 4 << 20;           // bytes: no flow is bound 
 constexpr std::uint32_t kUnsent = 32 << 10;          // bytes waiting behind the window
 constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::max();  // of a window
 constexpr double kMaxSegmentLifeS = 1;
-
-// Stops the window's growth at `most` bytes, as ns-2's window_ does, so that a cut halves what was
-// really used. A small receive buffer would not do: ns-3's window keeps growing behind it.
-template <typename Control>
-class Limited : public Control {
- public:
-  Limited(std::uint32_t most, bool whole_packets) : most_(most), whole_packets_(whole_packets) {}
-
-  void IncreaseWindow(ns3::Ptr<ns3::TcpSocketState> state, std::uint32_t acknowledged) override {
-    Control::IncreaseWindow(state, acknowledged);
-    if (state->m_cWnd > most_) state->m_cWnd = most_;
-  }
-  // BBR sets its window here.
-  void CongControl(ns3::Ptr<ns3::TcpSocketState> state,
-                   const ns3::TcpRateOps::TcpRateConnection& connection,
-                   const ns3::TcpRateOps::TcpRateSample& sample) override {
-    Control::CongControl(state, connection, sample);
-    if (state->m_cWnd > most_) state->m_cWnd = most_;
-  }
-  std::uint32_t GetSsThresh(ns3::Ptr<const ns3::TcpSocketState> state,
-                            std::uint32_t in_flight) override {
-    const std::uint32_t after = Control::GetSsThresh(state, in_flight);
-    return whole_packets_ ? after - after % state->m_segmentSize : after;
-  }
-  ns3::Ptr<ns3::TcpCongestionOps> Fork() override { return ns3::CopyObject<Limited>(this); }
-
- private:
-  const std::uint32_t most_;
-  const bool whole_packets_;
-};
-
-// ns-3's DCTCP cuts its window by the share of marks for a loss, too: not at all where nothing is
-// marked. A loss halves it as Reno's (RFC 8257, 3.5).
-class Dctcp : public ns3::TcpDctcp {
- public:
-  std::uint32_t GetSsThresh(ns3::Ptr<const ns3::TcpSocketState> state,
-                            std::uint32_t in_flight) override {
-    using State = ns3::TcpSocketState;
-    const bool echo =
-        state->m_ecnState == State::ECN_ECE_RCVD &&
-        (state->m_congState == State::CA_OPEN || state->m_congState == State::CA_DISORDER);
-    return echo ? TcpDctcp::GetSsThresh(state, in_flight)
-                : TcpLinuxReno::GetSsThresh(state, in_flight);
-  }
-};
-
-template <typename Control>
-ns3::Ptr<ns3::TcpCongestionOps> limited(std::uint32_t most, bool whole_packets) {
-  return ns3::CreateObject<Limited<Control>>(most, whole_packets);
-}
-
-// `name` is Linux's, or newreno; `most`: largest window, bytes. The names are also in
-// experiment/tcp_stack.py.
-ns3::Ptr<ns3::TcpCongestionOps> congestion_control(const std::string& name, std::uint32_t most,
-                                                   bool whole_packets) {
-  using Make = ns3::Ptr<ns3::TcpCongestionOps> (*)(std::uint32_t, bool);
-  static const std::map<std::string, Make> kinds{
-      {"bbr", &limited<ns3::TcpBbr>},
-      {"bic", &limited<ns3::TcpBic>},
-      {"cubic", &limited<ns3::TcpCubic>},
-      {"dctcp", &limited<Dctcp>},
-      {"highspeed", &limited<ns3::TcpHighSpeed>},
-      {"htcp", &limited<ns3::TcpHtcp>},
-      {"hybla", &limited<ns3::TcpHybla>},
-      {"illinois", &limited<ns3::TcpIllinois>},
-      {"lp", &limited<ns3::TcpLp>},
-      {"newreno", &limited<ns3::TcpNewReno>},
-      {"reno", &limited<ns3::TcpLinuxReno>},
-      {"scalable", &limited<ns3::TcpScalable>},
-      {"vegas", &limited<ns3::TcpVegas>},
-      {"veno", &limited<ns3::TcpVeno>},
-      {"westwood", &limited<ns3::TcpWestwood>},
-      {"yeah", &limited<ns3::TcpYeah>},
-  };
-  const auto found = kinds.find(name);
-  if (found != kinds.end()) return found->second(most, whole_packets);
-  std::string valid;
-  for (const auto& [kind, make] : kinds) valid += (valid.empty() ? "" : ", ") + kind;
-  throw ConfigError("congestion control '" + name + "'; valid: " + valid);
-}
-
-// Measures a round trip in ticks of a clock that has a phase of its own: as many as end during it.
-// Time-outs are computed from that. The mean is right; a single value is up to a tick off.
-class TickingRtt : public ns3::RttMeanDeviation {
- public:
-  TickingRtt(ns3::Time tick, double phase, std::function<void(ns3::Time)> exact)
-      : tick_(tick), phase_(tick * phase), exact_(std::move(exact)) {}
-
-  void Measurement(ns3::Time rtt) override {
-    exact_(rtt);
-    const ns3::Time now = ns3::Simulator::Now() + phase_;
-    const std::int64_t ticks = ticks_until(now) - ticks_until(now - rtt);
-    RttMeanDeviation::Measurement(tick_ * std::max<std::int64_t>(ticks, 1));
-  }
-  ns3::Ptr<ns3::RttEstimator> Copy() const override { return ns3::CopyObject<TickingRtt>(this); }
-
- private:
-  std::int64_t ticks_until(ns3::Time time) const {
-    return time.GetNanoSeconds() / tick_.GetNanoSeconds();
-  }
-
-  const ns3::Time tick_;
-  const ns3::Time phase_;
-  std::function<void(ns3::Time)> exact_;
-};
-
-// ns-3's TCP, with its ECN mended. ns-3 takes an echo for new congestion while it recovers from a
-// time-out, and then repairs what was lost with a window of one packet. And while it reduces its
-// window for an echo, it retransmits nothing before a time-out. Here, as in RFC 3168 (6.1.2) and in
-// Linux, the window is cut once for all marks and losses of one round trip.
-class FlowSocket : public ns3::TcpSocketBase {
- public:
-  explicit FlowSocket(const v1::TcpSender& sender) : sender_(sender) {}
-
-  // Close() would first send all that waits in the buffer.
-  void reset() { SendRST(); }
-
-  // SendRST() leaves the state as it was.
-  bool is_established() const { return m_state == ESTABLISHED && m_endPoint != nullptr; }
-  bool is_over() const {
-    return m_state == CLOSED || m_state > ESTABLISHED || m_endPoint == nullptr;
-  }
-
-  // As ForwardUp(), which would read the header, and make an object of each option, for `first`
-  // and `header_bytes` alone.
-  void receive(const ns3::Ptr<ns3::Packet>& segment, const ns3::Ipv4Header& ip,
-               std::uint16_t peer_port, ns3::SequenceNumber32 first, std::uint32_t header_bytes) {
-    using State = ns3::TcpSocketState;
-    const std::uint32_t size = segment->GetSize();
-    if (header_bytes > size || !IsValidTcpSegment(first, header_bytes, size - header_bytes)) return;
-    if (ip.GetEcn() == ns3::Ipv4Header::ECN_CE && m_ecnCESeq < first) {
-      m_ecnCESeq = first;
-      m_tcb->m_ecnState = State::ECN_CE_RCVD;
-      m_congestionControl->CwndEvent(m_tcb, State::CA_EVENT_ECN_IS_CE);
-    } else if (ip.GetEcn() == ns3::Ipv4Header::ECN_ECT0 ||
-               ip.GetEcn() == ns3::Ipv4Header::ECN_ECT1) {
-      m_congestionControl->CwndEvent(m_tcb, State::CA_EVENT_ECN_NO_CE);
-    }
-    DoForwardUp(segment, ns3::InetSocketAddress(ip.GetSource(), peer_port),
-                ns3::InetSocketAddress(ip.GetDestination(), m_endPoint->GetLocalPort()));
-  }
-
- protected:
-  ns3::Ptr<TcpSocketBase> Fork() override { return ns3::CopyObject<FlowSocket>(this); }
-
-  void ReceivedAck(ns3::Ptr<ns3::Packet> packet, const ns3::TcpHeader& header) override {
-    using State = ns3::TcpSocketState;
-    const bool advances = header.GetAckNumber() > m_txBuffer->HeadSequence();
-    const bool recovered = m_tcb->m_congState != State::CA_RECOVERY;
-    if (sender_.reno_recovery() && !m_sackEnabled && advances && !recovered &&
-        header.GetAckNumber() < m_recover) {
-      // Each lost packet of a window then takes three duplicates, and a cut, or a time-out.
-      m_recover = header.GetAckNumber();  // so that it is a full acknowledgement
-      m_txBuffer->ResetRenoSack();
-    }
-    if (sender_.restart_timer()) m_isFirstPartialAck = true;
-    if (m_tcb->m_congState == State::CA_CWR && !advances &&
-        header.HasOption(ns3::TcpOption::SACK)) {
-      m_congestionControl->CongestionStateSet(m_tcb, State::CA_RECOVERY);
-      m_tcb->m_congState = State::CA_RECOVERY;  // until what was sent before the echo is there
-      m_recoverActive = true;
-    }
-    const bool recovers =
-        m_tcb->m_congState == State::CA_RECOVERY || m_tcb->m_congState == State::CA_LOSS;
-    if (recovers && advances && m_tcb->m_ecnState != State::ECN_DISABLED &&
-        (header.GetFlags() & ns3::TcpHeader::ECE) != 0) {
-      // The window has had its cut; the next new packet says so (CWR).
-      m_ecnEchoSeq = header.GetAckNumber();
-      m_tcb->m_ecnState = State::ECN_ECE_RCVD;
-    }
-    TcpSocketBase::ReceivedAck(packet, header);
-    if (sender_.restart_timer() && recovered && m_tcb->m_congState == State::CA_RECOVERY) {
-      m_retxEvent.Cancel();
-      m_retxEvent = ns3::Simulator::Schedule(m_rto, &FlowSocket::ReTxTimeout, this);
-    }
-  }
-
- private:
-  const v1::TcpSender sender_;
-};
 
 // Until Simulator::Run(), which our kernel takes the place of, ns-3 keeps every Time in a set,
 // under a lock, to convert it if the resolution is changed. Once it is set, ns-3 does not.
@@ -294,148 +78,12 @@ class Steps {
 
 }  // namespace
 
-// A host: the TCP of an ns-3 node, whose IP packets are read and written here. ns-3's own layers
-// below TCP would take half of a packet's time, with two events in each direction.
-class TcpFlows::Station : public HostEndpoint {
- public:
-  Station(VirtualNetwork& network, const HostSpec& host)
-      : network_(network), host_(host), node_(ns3::CreateObject<ns3::Node>()) {
-    // TCP takes its own address from a route, and a route needs a device.
-    const auto device = ns3::CreateObject<ns3::SimpleNetDevice>();
-    node_->AddDevice(device);
-    ns3::InternetStackHelper().Install(node_);
-    const auto ipv4 = node_->GetObject<ns3::Ipv4L3Protocol>();
-    const std::uint32_t interface = ipv4->AddInterface(device);
-    ipv4->AddAddress(interface, {ns3::Ipv4Address(host.address), ns3::Ipv4Mask("/24")});
-    ipv4->SetUp(interface);
-    interface_ = ipv4->GetInterface(interface);
-    ns3::Ipv4StaticRoutingHelper().GetStaticRouting(ipv4)->SetDefaultRoute(
-        ns3::Ipv4Address(host.gateway), interface);
-    node_->Initialize();
-    tcp_ = node_->GetObject<ns3::TcpL4Protocol>();
-    tcp_->SetDownTarget(ns3::MakeCallback(&Station::send, this));
-    network.attach(host.name, *this);
-  }
-
-  const HostSpec& host() const { return host_; }
-  ns3::Ptr<ns3::Node> node() const { return node_; }
-
-  // Packets to `port` leave after a random time of up to `most`, together with those that come in
-  // the meantime: the overhead_ of ns-2's TCP.
-  void hold_back(std::uint16_t port, ns3::Time most) { held_[port].most = most; }
-
-  // What comes for the connection goes there straight: TcpL4Protocol would read the header once
-  // more to find it. The ends are those of the packets that it sends.
-  void connected(const ns3::Ptr<FlowSocket>& connection, ns3::Ipv4Address peer,
-                 std::uint16_t peer_port, std::uint16_t port) {
-    connections_[connection_key(peer.Get(), peer_port, port)] = connection;
-  }
-
-  void receive(std::span<const std::byte> frame) override {
-    wire::Ipv4Packet packet;
-    if (wire::parse_ipv4_frame(frame, packet) != wire::FrameError::kOk ||
-        packet.protocol != ns3::TcpL4Protocol::PROT_NUMBER || packet.destination != host_.address ||
-        packet.payload.size() < kTcpBytes) {
-      return;  // it is for an agent on the same host
-    }
-    if (wire::transport_checksum(packet.source, packet.destination, packet.protocol,
-                                 packet.payload) != 0) {
-      return;
-    }
-    ns3::Ipv4Header header;
-    header.SetSource(ns3::Ipv4Address(packet.source));
-    header.SetDestination(ns3::Ipv4Address(packet.destination));
-    header.SetProtocol(packet.protocol);
-    header.SetEcn(static_cast<ns3::Ipv4Header::EcnType>(packet.ecn));
-    header.SetPayloadSize(static_cast<std::uint16_t>(packet.payload.size()));
-    const auto segment =
-        ns3::Create<ns3::Packet>(reinterpret_cast<const std::uint8_t*>(packet.payload.data()),
-                                 static_cast<std::uint32_t>(packet.payload.size()));
-    const std::uint16_t peer_port = wire::get16(packet.payload, 0);
-    const auto found = connections_.find(
-        connection_key(packet.source, peer_port, wire::get16(packet.payload, kToPort)));
-    if (found != connections_.end()) {
-      const ns3::Ptr<FlowSocket> connection = found->second;
-      if (connection->is_established()) {
-        const std::uint32_t words = wire::get8(packet.payload, kWords) >> 4;
-        return connection->receive(segment, header, peer_port,
-                                   ns3::SequenceNumber32(wire::get32(packet.payload, kSequence)),
-                                   4 * words);
-      }
-      if (connection->is_over()) connections_.erase(found);
-    }
-    tcp_->Receive(segment, header, interface_);
-  }
-
- private:
-  void send(ns3::Ptr<ns3::Packet> packet, ns3::Ipv4Address, ns3::Ipv4Address destination,
-            std::uint8_t protocol, ns3::Ptr<ns3::Ipv4Route>) {
-    ns3::SocketIpTosTag tos;
-    const bool has_tos = packet->PeekPacketTag(tos);
-    wire::Ipv4Flow flow;
-    flow.source_mac = host_.mac;
-    flow.destination_mac = host_.gateway_mac;
-    flow.source = host_.address;
-    flow.destination = destination.Get();
-    flow.protocol = protocol;
-    flow.ecn = static_cast<wire::Ecn>(has_tos ? tos.GetTos() & 3 : 0);
-    frame_.resize(kTcpAt + packet->GetSize());
-    packet->CopyData(reinterpret_cast<std::uint8_t*>(frame_.data()) + kTcpAt, packet->GetSize());
-    const std::span<std::byte> tcp = std::span(frame_).subspan(kTcpAt);
-    wire::put16(tcp, kChecksum,
-                wire::transport_checksum(flow.source, flow.destination, protocol, tcp));
-    wire::write_ipv4_header(flow, next_ip_id_++, frame_);
-    if (!hold()) network_.send(host_, frame_);
-  }
-
-  // Whether frame_ leaves later.
-  bool hold() {
-    if (held_.empty()) return false;
-    const auto found = held_.find(wire::get16(frame_, kTcpAt + kToPort));
-    if (found == held_.end()) return false;
-    Held& held = found->second;
-    if (held.frames.empty()) {
-      ns3::Simulator::Schedule(random_->GetValue() * held.most, [this, &held] {
-        const auto frames = std::exchange(held.frames, {});
-        for (const auto& frame : frames) network_.send(host_, frame);
-      });
-    }
-    held.frames.push_back(frame_);
-    return true;
-  }
-
-  struct Held {
-    ns3::Time most;
-    std::vector<std::vector<std::byte>> frames;
-  };
-  static std::uint64_t connection_key(std::uint32_t peer, std::uint16_t peer_port,
-                                      std::uint16_t port) {
-    return std::uint64_t{peer} << 32 | std::uint32_t{peer_port} << 16 | port;
-  }
-  static constexpr std::size_t kTcpAt = wire::kEthernetBytes + wire::kIpv4Bytes;
-  static constexpr std::size_t kTcpBytes = 20;  // its header without options
-  // In the header; the upper half of kWords is its length.
-  static constexpr std::size_t kToPort = 2, kSequence = 4, kWords = 12, kChecksum = 16;
-
-  VirtualNetwork& network_;
-  const HostSpec& host_;
-  ns3::Ptr<ns3::Node> node_;
-  ns3::Ptr<ns3::Ipv4Interface> interface_;
-  ns3::Ptr<ns3::TcpL4Protocol> tcp_;
-  std::uint16_t next_ip_id_ = 0;
-  std::vector<std::byte> frame_;
-  std::map<std::uint16_t, Held> held_;  // by destination port, which identifies a flow
-  std::unordered_map<std::uint64_t, ns3::Ptr<FlowSocket>> connections_;  // by connection_key()
-  ns3::Ptr<ns3::UniformRandomVariable> random_ =
-      ns3::CreateObject<ns3::UniformRandomVariable>();  // 0 to 1
-};
-
 // A flow: one endless connection, or one connection after another.
 class TcpFlows::Flow {
  public:
   // A flow that goes on until the run ends, at `end_ns`, is not stopped: its last record would be
   // of a closed connection.
-  Flow(Kernel& kernel, const v1::TcpFlow& spec, Station& from, Station& to, Rng rng,
+  Flow(Kernel& kernel, const v1::TcpFlow& spec, TcpStation& from, TcpStation& to, Rng rng,
        std::int64_t end_ns)
       : spec_(spec),
         sender_(spec.sender()),
@@ -486,7 +134,7 @@ class TcpFlows::Flow {
   using SocketPtr = ns3::Ptr<FlowSocket>;
   using CongState = ns3::TcpSocketState::TcpCongState_t;
 
-  SocketPtr make_socket(const Station& at) const {
+  SocketPtr make_socket(const TcpStation& at) const {
     const auto socket = ns3::CreateObject<FlowSocket>(sender_);
     const auto tcp = at.node()->GetObject<ns3::TcpL4Protocol>();
     socket->SetNode(at.node());
@@ -679,8 +327,8 @@ class TcpFlows::Flow {
   const v1::TcpFlow& spec_;
   const v1::TcpSender& sender_;
   const std::uint32_t payload_;  // bytes of a full packet
-  Station& from_;
-  Station& to_;
+  TcpStation& from_;
+  TcpStation& to_;
   const std::uint32_t most_;  // limit of the window, bytes
   const std::uint16_t port_;  // of both ends of the first connection
   const ns3::InetSocketAddress destination_;
@@ -733,11 +381,11 @@ TcpFlows::~TcpFlows() {
   ns3::Simulator::Destroy();
 }
 
-TcpFlows::Station& TcpFlows::station(const std::string& host) {
+TcpStation& TcpFlows::station(const std::string& host) {
   for (const auto& one : stations_) {
     if (one->host().name == host) return *one;
   }
-  stations_.push_back(std::make_unique<Station>(network_, network_.host(host)));
+  stations_.push_back(std::make_unique<TcpStation>(network_, network_.host(host)));
   return *stations_.back();
 }
 

@@ -14,6 +14,8 @@
 
 namespace tiercast::ns3_runtime {
 
+class TcpStation;
+
 class TcpFlows {
  public:
   // Throws ConfigError for an unknown congestion control.
@@ -26,14 +28,13 @@ class TcpFlows {
   void report();
 
  private:
-  class Station;  // the ns-3 node of a host
   class Flow;
 
-  Station& station(const std::string& host);
+  TcpStation& station(const std::string& host);
 
   VirtualNetwork& network_;
   Records& records_;
-  std::vector<std::unique_ptr<Station>> stations_;
+  std::vector<std::unique_ptr<TcpStation>> stations_;
   std::vector<std::unique_ptr<Flow>> flows_;
 };
 

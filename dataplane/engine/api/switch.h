@@ -26,6 +26,7 @@
 #include "dataplane/engine/control/status.h"
 #include "dataplane/engine/control/switch_options.h"
 #include "dataplane/engine/control/trace.h"
+#include "dataplane/engine/image/limits.h"
 #include "dataplane/engine/queues/port.h"
 
 namespace tiercast::engine {
@@ -38,7 +39,7 @@ std::shared_ptr<PacketPool> make_packet_pool(const Program& program);
 class Switch {
  public:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-  static constexpr std::uint32_t kMaxPorts = 512;  // port numbers are bit<9>
+  static constexpr std::uint32_t kMaxPorts = kPortNumbers;
 
   using Options = SwitchOptions;
 

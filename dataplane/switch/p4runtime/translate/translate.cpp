@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "dataplane/engine/api/switch.h"
 #include "dataplane/switch/p4runtime/translate/bytestring.h"
 #include "dataplane/switch/p4runtime/translate/errors.h"
 
@@ -260,8 +261,9 @@ std::vector<engine::Replica> replicas(
     } else {
       throw invalid(place + ": a replica has no port");
     }
-    if (copy.port >= 512)
-      throw invalid(fmt::format("{}: port {} is not one of 0 to 511", place, copy.port));
+    if (copy.port >= engine::Switch::kMaxPorts)
+      throw invalid(fmt::format("{}: port {} is not one of 0 to {}", place, copy.port,
+                                engine::Switch::kMaxPorts - 1));
     if (replica.instance() > 0xffff)
       throw invalid(
           fmt::format("{}: instance {} is not one of 0 to 65535", place, replica.instance()));
