@@ -8,6 +8,7 @@ import pytest
 from tiercast_controller.p4runtime.manifest import CPU_PORT
 
 SWITCH, CLI = "simple_switch_grpc", "simple_switch_CLI"
+PSA_SWITCH, PSA_CLI = "psa_switch", "psa_switch_CLI"
 
 HAS_SWITCH = shutil.which(SWITCH) is not None
 HAS_BMV2 = HAS_SWITCH and shutil.which(CLI) is not None  # what the lab needs

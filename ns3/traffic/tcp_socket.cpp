@@ -27,7 +27,7 @@ std::int64_t TickingRtt::ticks_until(ns3::Time time) const {
 }
 
 void FlowSocket::receive(const ns3::Ptr<ns3::Packet>& segment, const ns3::Ipv4Header& ip,
-                         std::uint16_t peer_port, ns3::SequenceNumber32 first,
+                         std::uint16_t peer_port, const ns3::SequenceNumber32& first,
                          std::uint32_t header_bytes) {
   using State = ns3::TcpSocketState;
   const std::uint32_t size = segment->GetSize();

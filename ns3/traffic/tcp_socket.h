@@ -55,7 +55,8 @@ class FlowSocket : public ns3::TcpSocketBase {
   // As ForwardUp(), which would read the header, and make an object of each option, for `first`
   // and `header_bytes` alone.
   void receive(const ns3::Ptr<ns3::Packet>& segment, const ns3::Ipv4Header& ip,
-               std::uint16_t peer_port, ns3::SequenceNumber32 first, std::uint32_t header_bytes);
+               std::uint16_t peer_port, const ns3::SequenceNumber32& first,
+               std::uint32_t header_bytes);
 
  protected:
   ns3::Ptr<TcpSocketBase> Fork() override { return ns3::CopyObject<FlowSocket>(this); }

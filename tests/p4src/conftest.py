@@ -19,21 +19,20 @@ from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller.p4runtime.entities import entry
 from tiercast_controller.p4runtime.program import Program
 
+from .. import bmv2
 from ..namespaces import Namespaces, command_in, inside
 from ..patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 TIERCAST = BUILD / "dataplane/switch/tiercast-switch"
-BMV2, BMV2_CLI = "simple_switch_grpc", "simple_switch_CLI"
-PSA, PSA_CLI = "psa_switch", "psa_switch_CLI"
 PORTS = (1, 2, 3, 4)
 SLOW_PORT = 4  # 100 packets of 1000 bytes per second
 CPU_PORT = 510
 BMV2_GAP_S = 0.0003  # the slow link needs 10 ms for each
 ETH_P_ALL, SOL_PACKET, PACKET_IGNORE_OUTGOING = 3, 263, 23
 
-_missing = [name for name in (BMV2, BMV2_CLI) if shutil.which(name) is None]
+_missing = [name for name in (bmv2.SWITCH, bmv2.CLI) if shutil.which(name) is None]
 _deselected: list[str] = []
 
 
@@ -136,7 +135,13 @@ class PsaSwitch(Network):
             self.make()
             # By default all psa_switches of the machine have one socket for notifications.
             notifications = f"ipc://{directory / 'notifications.ipc'}"
-            command = [PSA, "--thrift-port", "9090", "--notifications-addr", notifications]
+            command = [
+                bmv2.PSA_SWITCH,
+                "--thrift-port",
+                "9090",
+                "--notifications-addr",
+                notifications,
+            ]
             for port in PORTS:
                 command += ["-i", f"{port}@p{port}"]
             self.process = self.start(
@@ -148,7 +153,7 @@ class PsaSwitch(Network):
             raise
 
     def cli(self, *commands: str) -> str:
-        return cli(self, PSA_CLI, "\n".join(commands) + "\n")
+        return cli(self, bmv2.PSA_CLI, "\n".join(commands) + "\n")
 
     def register(self, name: str, index: int) -> int:
         return int(self.cli(f"register_read {name} {index}").rpartition("=")[2].split()[0])
@@ -198,7 +203,7 @@ class RunningSwitch(Network):
         path = directory / "switch.sock"
         address = f"unix:{path}"
         if self.kind == "bmv2":
-            command = [BMV2, "--device-id", "1", "--no-p4", "--thrift-port", "9090"]
+            command = [bmv2.SWITCH, "--device-id", "1", "--no-p4", "--thrift-port", "9090"]
             for port in PORTS:
                 command += ["-i", f"{port}@p{port}"]
             command += ["--", "--grpc-server-addr", address, "--cpu-port", str(CPU_PORT)]
@@ -216,7 +221,7 @@ class RunningSwitch(Network):
         self.lab = lab_pb2_grpc.SwitchStub(self.channel)
         if self.kind == "bmv2":
             limits = f"set_queue_depth 100 {SLOW_PORT}\nset_queue_rate 100 {SLOW_PORT}\n"
-            cli(self, BMV2_CLI, limits)
+            cli(self, bmv2.CLI, limits)
 
     def _load(self) -> None:
         self.stub = p4runtime_pb2_grpc.P4RuntimeStub(self.channel)
@@ -399,7 +404,7 @@ def psa_on_tiercast(tmp_path_factory) -> Iterator[RunningSwitch]:
 
 @pytest.fixture(scope="module")
 def psa_switch(tmp_path_factory) -> Iterator[PsaSwitch]:
-    missing = [name for name in (PSA, PSA_CLI) if shutil.which(name) is None]
+    missing = [name for name in (bmv2.PSA_SWITCH, bmv2.PSA_CLI) if shutil.which(name) is None]
     if missing:
         pytest.skip(f"not in PATH: {', '.join(missing)} (bmv2's)")
     require_root()

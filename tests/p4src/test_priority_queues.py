@@ -13,8 +13,9 @@ from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 from tiercast.v1 import lab_pb2, queue_pb2
 
+from .. import bmv2
 from ..patience import PATIENCE_S, wait_until
-from .conftest import BMV2_CLI, SLOW_PORT, RunningSwitch, cli, require_root
+from .conftest import SLOW_PORT, RunningSwitch, cli, require_root
 from .test_switches import unicast
 
 pytestmark = pytest.mark.slow
@@ -74,10 +75,10 @@ def _send_to_bmv2(switch: RunningSwitch, primers: list[bytes], frames: list[byte
     """bmv2 sets a packet's departure when it enters a queue: 1/rate after the one before it, or now
     if that is later. At a rate without limit all leave with the last primer. Returns how many
     primers of each queue waited from the first frame to the last; None if one left meanwhile."""
-    cli(switch, BMV2_CLI, f"set_queue_rate 1 {SLOW_PORT}\n")
+    cli(switch, bmv2.CLI, f"set_queue_rate 1 {SLOW_PORT}\n")
     arrived, left = sum(switch.ingress(2)), sum(switch.egress(SLOW_PORT))
     switch.send(2, *primers)
-    cli(switch, BMV2_CLI, f"set_queue_rate 0 {SLOW_PORT}\n")
+    cli(switch, bmv2.CLI, f"set_queue_rate 0 {SLOW_PORT}\n")
     before = sum(switch.egress(SLOW_PORT)) - left
     arrived += len(primers)
     for first in range(0, len(frames), GROUP):
