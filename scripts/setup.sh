@@ -48,7 +48,7 @@ for lock in "${locks[@]}"; do
   stamp=.venv/$lock.sha256
   want=$(sha256sum < "$lock")
   if [ -x .venv/bin/python ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then continue; fi
-  echo "setup: installing $lock into the Python environment .venv (half a minute)"
+  echo "setup: installing $lock into the Python environment .venv (a minute or more)"
   # An interrupted first time may have left an environment without pip.
   if ! .venv/bin/pip --version >/dev/null 2>&1; then
     rm -rf .venv

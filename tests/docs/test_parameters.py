@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.show.tables.schemes import parameters_markdown
 
 from .page import ROOT
+from .schemes import our_schemes
 
 PAGES = sorted(path.stem for path in (ROOT / "docs/protocols").glob("*.md"))
 
 
 def test_every_scheme_has_a_page() -> None:
-    assert sorted(known_schemes()) == PAGES
+    assert sorted(our_schemes()) == PAGES
 
 
 @pytest.mark.parametrize("scheme", PAGES)
 def test_its_page_has_its_parameters(scheme: str) -> None:
     page = (ROOT / f"docs/protocols/{scheme}.md").read_text()
-    table = parameters_markdown(known_schemes()[scheme])
+    table = parameters_markdown(our_schemes()[scheme])
     assert page.count(table) == 1, f"rewrite it: tiercast schemes {scheme} --markdown"
     rest = page.replace(table, "")
     assert f"\n| {scheme}." not in rest, "parameters stand in that table alone"

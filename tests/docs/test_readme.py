@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import typer
 from tiercast_lab.cli.main import app
-from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.show.docs_pages import reproduction as reproduction_page
 from tiercast_lab.show.wording import tally
 
 from .page import ROOT
+from .schemes import our_schemes
 
 README = (ROOT / "README.md").read_text()
 
@@ -74,7 +74,7 @@ def test_its_result_is_that_of_the_reproduction() -> None:
 
 def test_its_table_has_each_scheme_and_its_kind() -> None:
     rows = re.findall(r"^\| \[\S+\]\(docs/protocols/(\w+)\.md\) .*\| (\w+) \|$", README, re.M)
-    kinds = {name: "layered" if one.layered else "single" for name, one in known_schemes().items()}
+    kinds = {name: "layered" if one.layered else "single" for name, one in our_schemes().items()}
     assert dict(rows) == kinds
 
 

@@ -161,8 +161,10 @@ def test_what_comes_again_and_again_is_counted_before_it_is_made(load) -> None:
     ("key", "value", "said"),
     [
         ("topology.link.rate", "6Mb", "topology.link.rate: '6Mb' is not a rate; valid: "),
+        ("topology.link.rate", "-6Mbit/s", "topology.link.rate: '-6Mbit/s' is negative; valid: "),
         ("topology.tree.depth", "deep", "topology.tree.depth: 'deep'; valid: a whole number"),
         ("sessions.0.layers", "9", "sessions.0.layers: 9; valid: 8 or less"),
+        ("sessions.0.layers", "'4'", "sessions.0.layers: '4'; valid: a whole number, without quo"),
         ("sessions.0.scheme", "simm", "sessions.0.scheme: unknown scheme 'simm'; valid: sim"),
         ("foo", "{bar: 1}", "foo: unknown key; valid: "),
         ("measure.last", "500s", "measure.last: 500s is longer than"),
@@ -199,6 +201,10 @@ def test_settings_and_files_are_answered_alike(load, key: str, value: str, said:
         ("sim.delta=", "sim.delta: None is not a number"),
         ("sim.delta=true", "sim.delta: True is not a number"),
         ("sim.delta=[0.5]", "sim.delta: [0.5] is not a number"),
+        (
+            "marking={kind: red, where: arival}",
+            "marking.where: 'arival'; valid: 'arrival' or 'departure' (did you mean 'arrival'?)",
+        ),
         ("foo.bar=1", "foo: unknown key; valid: name, title"),
         ("name.x=1", "name is 'small'; valid: a key that holds others"),
         ("sessions.1.layers=1", "sessions has no '1'; valid: 0"),

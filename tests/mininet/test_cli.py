@@ -56,14 +56,24 @@ def test_files_of_the_users_own_are_listed_apart_and_run_by_name(tmp_path: Path)
     (tmp_path / "compose.yaml").write_text("services: {}\n")
     (tmp_path / "broken.yaml").write_text(": [")
     here = tiercast("list", cwd=tmp_path).stdout
-    *ours, own, sweeps = here.split("\n\n")
+    *_, own, sweeps = here.split("\n\n")
     assert own.splitlines() == [
         "your own, for `tiercast run`:",
         f"{'my-pair':<20} My pair of receivers, at last",
     ]
     assert sweeps.splitlines() == ["your own, for `tiercast sweep`:", f"{'my-sweep':<20} Mine"]
-    elsewhere = tiercast("list", tmp_path).stdout
-    assert elsewhere.split("\n\n")[:3] == ours and f"{tmp_path / 'my-pair'} My pair" in elsewhere
+    (tmp_path / "more/.hidden").mkdir(parents=True)
+    for folder in ("more", "more/.hidden"):
+        (tmp_path / folder / "other.yaml").write_text(OWN)
+    elsewhere = tiercast("list", tmp_path).stdout.splitlines()
+    assert elsewhere[0] == "your own, for `tiercast run`:"
+    assert elsewhere[1:3] == [
+        f"{tmp_path / name} My pair of receivers, at last" for name in ("more/other", "my-pair")
+    ]
+    assert elsewhere[3:5] == ["", "your own, for `tiercast sweep`:"] and len(elsewhere) == 6
+    (tmp_path / "more/none").mkdir()
+    nothing = tiercast("list", tmp_path / "more/none").stdout
+    assert nothing == f"no experiment or sweep in {tmp_path / 'more/none'}\n"
     lists = json.loads(tiercast("list", "--json", cwd=tmp_path).stdout)
     assert lists["own"][0] == {
         **{"name": "my-pair", "title": "My pair of receivers, at last"},

@@ -272,6 +272,41 @@ def test_names_stand_in_drawn_links(load, topology: str) -> None:
     assert links_of(loaded)["0-1"][0] != 5_000_000
 
 
+@pytest.mark.parametrize("form", ["nodes: [0, 1, 2]", "tree: {depth: 2, fanout: 1}"])
+def test_names_stand_as_keys_of_links(load, form: str) -> None:
+    def loaded(links: str):
+        topology = f"{form}, links: {links}, {CITIES}"
+        return load(topology, sessions="{scheme: sim, sender: Lisbon}")
+
+    links = "{Lisbon-Madrid: {}, Madrid-Aix-la-Chapelle: {rate: 2Mbit/s}}"
+    assert links_of(loaded(links))["1-2"][0] == 2_000_000
+    for wrong, said in (
+        ("{0-1: {}, Lisbon-Madrid: {}}", "links.Lisbon-Madrid: link 0-1 is given twice; valid: on"),
+        ("{Lisbon-Madrid: {rate: 5}, 1-2: {}}", "experiment.yaml:1: topology.links.0-1.rate: "),
+        (
+            "{Lisbon-Paris: {}}",
+            "topology.links.Lisbon-Paris: not a link; valid: two nodes, such as 1-3",
+        ),
+    ):
+        with pytest.raises(InputError) as caught:
+            loaded(wrong)
+        assert said in str(caught.value)
+
+
+def test_a_name_given_twice_is_refused(load) -> None:
+    topology = "nodes: [0, 1, 2], links: {0-1: {}, 1-2: {}}, names: {0: A, 1: B, 2: B}"
+    with pytest.raises(InputError, match="topology.names.2: 'B' is given twice; valid: once"):
+        load(topology, sessions="{scheme: sim, sender: A}")
+
+
+def test_errors_show_the_names_that_were_given(load) -> None:
+    with pytest.raises(InputError, match="receivers: 'Madrid'; valid: 'leaves' or a list"):
+        load(IN_A_ROW, sessions="{scheme: sim, sender: Lisbon, receivers: Madrid}")
+    sessions = "{scheme: sim, sender: Lisbon}]\ntrace: {link: Lisbon-Aix-la-Chapelle}\n#"
+    with pytest.raises(InputError, match="no link 'Lisbon-Aix-la-Chapelle'; valid: 0-1, 1-2"):
+        load(IN_A_ROW, sessions=sessions)
+
+
 def test_names_stand_as_keys_of_switches(load) -> None:
     program = f"{{program: {{json: {binaries.P4_JSON}, p4info: {binaries.P4_INFO}}}}}"
     sessions = "{scheme: sim, sender: Lisbon}"

@@ -250,6 +250,10 @@ class _Reader:
                 text = "a tab; valid: spaces"
             elif found and "cannot start any token" in text:
                 text = f"{found!r} begins no value; valid: quotes around the text"
+            elif text.endswith(("',' or '}'", "',' or ']'")) and error.context_mark is not None:
+                text += f", for the bracket in line {error.context_mark.line + 1}"
+            elif text.endswith(("expected key", "expected '-' indicator")):
+                text += " (is the line indented as those beside it?)"
             return self._refused(mark.line + 1, text)
         # A character that is not allowed in YAML; its position counts bytes.
         position = getattr(error, "position", 0)

@@ -33,9 +33,14 @@ _PACKETS = {"p": 1}
 def _with_unit(text: object, units: dict[str, int], what: str, example: str, most: str) -> float:
     value = _quantity(text, units)
     if value is None:
+        is_negative = (
+            isinstance(text, str)
+            and text.strip().startswith("-")
+            and _quantity(text.strip()[1:], units) is not None
+        )
         raise ValueError(
-            f"{shown(text)} is not a {what}; valid: a number and one of {', '.join(units)}, "
-            f"such as {example}"
+            f"{shown(text)} is {'negative' if is_negative else f'not a {what}'}; valid: a number "
+            f"and one of {', '.join(units)}, such as {example}"
         )
     bound = _quantity(most, units)
     assert bound is not None  # `most` comes from this file

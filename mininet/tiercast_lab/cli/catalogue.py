@@ -14,29 +14,38 @@ from tiercast_lab.cli.output import AsJson, console, print_json, say
 
 def list_experiments(
     folder: Annotated[
-        Path, typer.Argument(metavar="[FOLDER]", help="Where files of your own are.")
-    ] = Path(),
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]", help="List only what is in this folder and those below it."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the experiments and what each shows, the figures of the papers, the sweeps, and those
-    of your own in FOLDER, by default the current one."""
+    """List the experiments and what each shows, the figures of the papers, the sweeps, and files of
+    your own in the current folder."""
     from tiercast_lab.cli import listing
 
-    provided, own = listing.provided(), listing.own(folder)
+    provided = {kind: [] for kind in listing.COMMAND_OF} if folder else listing.provided()
+    own = listing.own(Path()) if folder is None else listing.own(folder, below=True)
     if as_json:
         lists = {kind: listing.as_json(entries) for kind, entries in provided.items()}
         print_json(lists | {"own": listing.as_json(own)})
         return
+    own_runs = [one for one in own if one.command == "run"]
     headings = (
         ("", provided["experiments"]),
         ("for `tiercast figure` and `tiercast reproduce`:", provided["figures"]),
         ("for `tiercast sweep`:", provided["sweeps"]),
-        ("your own, for `tiercast run`:", [one for one in own if one.command == "run"]),
+        ("your own, for `tiercast run`:", own_runs),
         ("your own, for `tiercast sweep`:", [one for one in own if one.command == "sweep"]),
     )
+    if folder is not None and not own:
+        say(f"no experiment or sweep in {folder}")
+    is_first = True
     for heading, entries in headings:
         if heading and entries:
-            say(f"\n{heading}")
+            say(heading if is_first else f"\n{heading}")
+        is_first = is_first and not entries
         for one in entries:
             say(f"{one.name:<20} {one.title}".rstrip())
 

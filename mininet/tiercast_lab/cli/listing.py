@@ -38,18 +38,20 @@ def provided() -> dict[str, list[Entry]]:
     }
 
 
-def own(folder: Path) -> list[Entry]:
-    """The experiments and sweeps in a folder of the user's, by file name. Files that are neither,
-    and tiercast's own folders, have none. Raises InputError if there is no such folder."""
+def own(folder: Path, below: bool = False) -> list[Entry]:
+    """The experiments and sweeps in a folder of the user's, and `below` it, by file name. Files
+    that are neither, and tiercast's own folders, have none. Raises InputError if there is no such
+    folder."""
     if (kind := kind_of_file(folder)) != "a directory":
         raise InputError(f"{shown(str(folder))} is {kind or 'no folder'}; valid: a folder")
     ours = {one.resolve() for one in (binaries.EXPERIMENTS, binaries.FIGURES, binaries.SWEEPS)}
-    return [] if folder.resolve() in ours else list(_entries(folder))
+    return [] if folder.resolve() in ours else list(_entries(folder, below))
 
 
-def _entries(folder: Path) -> Iterator[Entry]:
-    for path in sorted(folder.glob("*.yaml")):
-        if path.name.startswith(".") or kind_of_file(path) != "a file":
+def _entries(folder: Path, below: bool) -> Iterator[Entry]:
+    for path in sorted(folder.glob("**/*.yaml" if below else "*.yaml")):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if hidden or kind_of_file(path) != "a file":
             continue
         try:
             data = load_yaml(path).data

@@ -147,7 +147,7 @@ def marking(
             f"{1e3 * above.wait_p95:.1f} ms",
             f"{above.utilisation:.3f}",
             settled(result.steps[0]),
-            f"{result.state_bits} bits",
+            f"{result.state_bits} bit{'s' * (result.state_bits != 1)}",
             f"{result.cost:.2f}",
         )
     console.print(table)

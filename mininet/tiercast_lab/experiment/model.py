@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -92,11 +93,24 @@ def _valid(error: ErrorDetails, seen: object) -> str | None:
     if kind == "choice":
         *others, last = map(repr, error["ctx"]["choices"])
         return f"{', '.join(others)} or {last}" if others else last
+    if kind == "literal_error":
+        return str(error["ctx"]["expected"])
     if kind in _VALID:
         bounds = {key: units.format_like(seen, v) for key, v in error.get("ctx", {}).items()}
         shown_bounds = {k: f"{v:g}" if isinstance(v, float) else v for k, v in bounds.items()}
         return _VALID[kind].format(**shown_bounds)
-    return _KINDS.get(kind.partition("_")[0])
+    wanted = _KINDS.get(kind.partition("_")[0])
+    quoted = isinstance(seen, str) and number_of(seen) is not None
+    return f"{wanted}, without quotes" if wanted and quoted else wanted
+
+
+def _choices(error: ErrorDetails) -> Sequence[str]:
+    if error["type"] == "choice":
+        choices: Sequence[str] = error["ctx"]["choices"]
+        return choices
+    if error["type"] == "literal_error":
+        return re.findall("'([^']*)'", error["ctx"]["expected"])
+    return ()
 
 
 @dataclass(frozen=True)
@@ -148,12 +162,7 @@ def _explain(source: Source, error: ValidationError, before: Iterable[str]) -> I
         return source.error(path, "this key is missing")
     valid = [_valid(one.error, seen) for one in found]
     if None not in valid:
-        choices = [
-            choice
-            for one in found
-            if one.error["type"] == "choice"
-            for choice in one.error["ctx"]["choices"]
-        ]
+        choices = [choice for one in found for choice in _choices(one.error)]
         text = " or ".join(dict.fromkeys(valid))
         meant = closest(str(seen), choices) or first.get("ctx", {}).get("otherwise", "")
         return source.error(path, f"{shown(seen)}; valid: {text}{meant}")

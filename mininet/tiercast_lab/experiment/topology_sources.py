@@ -93,6 +93,8 @@ def expand_topology(source: Source, file: Path) -> Source:
             links[key] = {**links[key], **change} if merges else change
         source = replace(source, files=(*source.files, read.resolve()))
     if isinstance(source.data["topology"].get("names"), dict):
+        _require_unique_names(source)
+        _number_links(source)
         _number_nodes(source)
     return source
 
@@ -403,15 +405,26 @@ def _links_by_name(topology: Mapping[str, Any]) -> Callable[[str], str]:
     def link(text: str) -> str:
         if text in known:
             return known[text]
-        # The links of a tree are not listed: parent first, whose number is the lower one.
-        for sign in re.finditer("[->]", text):
-            ends = text[: sign.start()], text[sign.end() :]
-            if numbers.keys() & set(ends) and all(one in numbers or _is_node(one) for one in ends):
-                a, b = (numbers[one] if one in numbers else int(one) for one in ends)
-                return f"{a}>{b}" if sign[0] == ">" else f"{min(a, b)}-{max(a, b)}"
+        if "nodes" in topology:  # all links are listed
+            return text
+        # The links of a tree are not: parent first, whose number is the lower one.
+        if found := _ends_by_name(text, numbers):
+            a, sign, b = found
+            return f"{a}>{b}" if sign == ">" else f"{min(a, b)}-{max(a, b)}"
         return text
 
     return link
+
+
+def _ends_by_name(text: str, numbers: Mapping[str, int]) -> tuple[int, str, int] | None:
+    """The nodes of a link or a direction, and the sign between them, if it names at least one of
+    them. A name may contain the sign."""
+    for sign in re.finditer("[->]", text):
+        ends = text[: sign.start()], text[sign.end() :]
+        if numbers.keys() & set(ends) and all(one in numbers or _is_node(one) for one in ends):
+            a, b = (numbers[one] if one in numbers else int(one) for one in ends)
+            return a, sign[0], b
+    return None
 
 
 def _link_names(topology: Mapping[str, Any]) -> dict[str, str]:
@@ -431,6 +444,41 @@ def _link_names(topology: Mapping[str, Any]) -> dict[str, str]:
             found |= {f"{x}>{y}": f"{a}>{b}", f"{y}>{x}": f"{b}>{a}"}
         found |= {f"{b}-{a}": link}
     return found
+
+
+def _require_unique_names(source: Source) -> None:
+    before: set[str] = set()
+    for node, name in source.data["topology"]["names"].items():
+        if str(name) in before:
+            path = ("topology", "names", str(node))
+            raise source.error(path, f"{shown(name)} is given twice; valid: once")
+        before.add(str(name))
+
+
+def _number_links(source: Source) -> None:
+    """Replaces names of nodes by their numbers in the keys of `links`."""
+    topology = source.data["topology"]
+    numbers = _numbers_by_name(topology)
+    path = ("topology", "links")
+    links = topology.get("links")
+    if not isinstance(links, dict):
+        return
+    by_number: dict[str, Any] = {}
+    for link, keys in links.items():
+        name = link
+        if (found := _ends_by_name(link, numbers)) and found[1] == "-":
+            a, _, b = found
+            name = f"{a}-{b}" if "nodes" in topology else f"{min(a, b)}-{max(a, b)}"
+            _copy_places(source, (*path, link), (*path, name))
+        if name in by_number:
+            raise source.error((*path, link), f"link {name} is given twice; valid: once")
+        by_number[name] = keys
+    topology["links"] = by_number
+
+
+def _copy_places(source: Source, given: KeyPath, path: KeyPath) -> None:
+    for at in [one for one in source.places if one[: len(given)] == given]:
+        source.places[(*path, *at[len(given) :])] = source.places[at]
 
 
 def _number_nodes(source: Source) -> None:
@@ -456,7 +504,7 @@ def _number_nodes(source: Source) -> None:
                 path = (*at, part)
                 if isinstance(value, list):
                     entry[part] = [number((*path, str(i)), v, ()) for i, v in enumerate(value)]
-                elif value is not None:
+                elif value is not None and part not in ("receivers", "senders"):  # lists
                     entry[part] = number(path, value, keywords)
 
     each("sessions", ("sender", "senders", "receivers"), ("leaves",))
@@ -488,8 +536,7 @@ def _number_nodes(source: Source) -> None:
                 raise source.error((*path, node), f"node {name} is given twice; valid: once")
             by_number[name] = keys
             # Files that a switch names are relative to the file that has the key.
-            for at in [one for one in source.places if one[:3] == (*path, node)]:
-                source.places[(*path, name, *at[3:])] = source.places[at]
+            _copy_places(source, (*path, node), (*path, name))
         topology["switches"] = by_number
 
 

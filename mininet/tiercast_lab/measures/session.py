@@ -175,7 +175,10 @@ def rate_variation(rows: Rows, context: Context, agent: str) -> float | None:
     return float(rates.std() / rates.mean()) if rates.size and rates.mean() > 0 else None
 
 
-@measure(fraction(), "packets lost / packets sent to receivers, all receivers together")
+@measure(
+    fraction(),
+    "packets lost, by gaps in sequence numbers / packets sent to receivers, all together",
+)
 def loss(rows: Rows, context: Context) -> float | None:
     """Packets lost / (received + lost), all receivers together."""
     lost, received = _received(rows, context, "lost"), _received(rows, context, "packets")

@@ -107,8 +107,15 @@ def _check_arguments(compute: Compute, name: str, which: Which | None, whole: bo
     except TypeError:
         valid = "rows, context" if which is None else with_which
         raise ValueError(
-            f"measure {name!r}: its arguments are {signature}; valid: ({valid})"
+            f"measure {name!r}: its arguments are {_without_types(signature)}; valid: ({valid})"
         ) from None
+
+
+def _without_types(signature: inspect.Signature) -> inspect.Signature:
+    arguments = [
+        one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()
+    ]
+    return signature.replace(parameters=arguments, return_annotation=inspect.Signature.empty)
 
 
 def number(unit: str = "", digits: int = 2) -> Quantity:

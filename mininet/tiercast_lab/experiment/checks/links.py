@@ -54,12 +54,12 @@ def _named_links(source: Source, model: TopologyModel) -> list[Edge]:
     for name in model.links:
         path = ("topology", "links", name)
         if re.fullmatch("[0-9]{1,6}-[0-9]{1,6}", name) is None:
-            raise source.error(path, "not a link; valid: two node numbers, such as 1-3")
+            raise source.error(path, "not a link; valid: two nodes, such as 1-3")
         a, b = _ends(name)
         if name != f"{a}-{b}":
             raise source.error(path, f"valid: {a}-{b}")
         if a == b:
-            raise source.error(path, "from a node to itself; valid: two node numbers, such as 1-3")
+            raise source.error(path, "from a node to itself; valid: two nodes, such as 1-3")
         if (b, a) in named:
             raise source.error(path, f"this link is given above as {b}-{a}; valid: once")
         named[a, b] = None

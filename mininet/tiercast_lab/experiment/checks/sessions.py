@@ -104,8 +104,10 @@ def _check_receivers(
     before: set[int] = set()
     for index, node in enumerate(receivers):
         here = (*path, str(index))
-        if node not in nodes or node in senders:
-            raise source.error(here, f"{no_node(node, nodes)}, but the sender's")
+        if node not in nodes:
+            raise source.error(here, no_node(node, nodes))
+        if node in senders:
+            raise source.error(here, f"{node} is the sender's node; valid: another")
         if node in before:
             raise source.error(here, f"node {node} is given twice; valid: once")
         before.add(node)
