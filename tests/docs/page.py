@@ -1,11 +1,9 @@
-"""Writes the code of a guide: each fenced block that names a file becomes that file, unchanged.
+"""Writes the code of a guide: each fenced block that names a file becomes that file, unchanged."""
 
-usage: page.py PAGE FOLDER
-"""
-
+import argparse
 import os
 import re
-import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,5 +24,22 @@ def write_files(page: str, folder: Path) -> list[Path]:
     return written
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("page", help="in docs/, such as add-a-measure.md")
+    parser.add_argument("folder", type=Path, help="where the files go, such as my")
+    parser.add_argument("--overwrite", action="store_true", help="also files that you changed")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as fresh:
+        for made in write_files(given.page, Path(fresh)):
+            path = given.folder / made.relative_to(fresh)
+            if not path.exists() or given.overwrite:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(made.read_text())
+                print(f"wrote {path}")
+            elif path.read_text() != made.read_text():
+                print(f"kept {path}, which is not as in the page; --overwrite replaces it")
+
+
 if __name__ == "__main__":
-    write_files(sys.argv[1], Path(sys.argv[2]))
+    main()

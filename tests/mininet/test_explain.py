@@ -81,7 +81,7 @@ def test_sim_names_the_decision_and_the_reports_behind_it(sim) -> None:
     for part in (
         "sim: sim, receiver h3 at 4.5 s",
         "0.80 Mbit/s in the last 2 s; its path has room for 1.00 Mbit/s",
-        "lost 0 of 200 (0.0 %), marked 100 of 200 (50.0 %) packets",
+        "lost by sequence numbers 0 of 200 (0.0 %), marked 100 of 200 (50.0 %) packets",
         "to 1 of 2 layers since 1.0 s",
         "at most 25 packets on its path, at 1>3",
         # In two seconds, while it has only layer 0.
@@ -109,7 +109,7 @@ def test_sim_after_a_join_tells_of_both_layers(sim) -> None:
     assert "layer 0 is nobody's top layer, so nobody judges it: its rate stayed at 0.800" in said
     assert "the menu was inactive at 5.0 s, its last time (receivers reach 0.80 to 2.40" in said
     assert "to 1 of 2 layers since 9.0 s (before: 2)" in text(sim, "3", "10")
-    assert "lost 50 of 250 (20.0 %)" in text(sim, "3", "14")
+    assert "lost by sequence numbers 50 of 250 (20.0 %)" in text(sim, "3", "14")
 
 
 def test_before_anything_has_happened(sim) -> None:

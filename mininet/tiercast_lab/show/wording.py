@@ -17,6 +17,10 @@ def window_text(summary: dict[str, Any]) -> str:
     return f"over the last {end - start:g} s"
 
 
+# What a measure that has no value may have lacked, by the flows that it is taken beside.
+_NEEDED = {"": "", "tcp": " (needs TCP at its bottleneck)", "udp": " (needs UDP flows)"}
+
+
 def figure_row(figure: dict[str, Any]) -> dict[str, str]:
     """An expected figure as text."""
     spec, shown = spec_of(figure["name"])
@@ -25,7 +29,9 @@ def figure_row(figure: dict[str, Any]) -> dict[str, str]:
         "purpose": spec.purpose,
         "paper": "–" if figure["paper"] is None else spec.show(figure["paper"]),
         "required": required_text(spec.show, figure["tolerance"], figure["min"], figure["max"]),
-        "measured": "no data" if figure["measured"] is None else spec.show(figure["measured"]),
+        "measured": f"no data{_NEEDED[spec.beside]}"
+        if figure["measured"] is None
+        else spec.show(figure["measured"]),
         "verdict": ("met" if figure["ok"] else "not met")
         + ("" if figure["gate"] else ", not required"),
     }
