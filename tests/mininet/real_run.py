@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from ..patience import wait_until
 from .conftest import ROOT
@@ -92,6 +95,15 @@ class Started:
 
         wait_until(started, f"{program} is started")
         return found[0]
+
+    def wait_for_second(self, second: int) -> None:
+        """0 or 5. Waits for the line that the run prints at that second, or later on a busy
+        machine."""
+        while line := self.process.stdout.readline():
+            said = re.match(r" *(\d+) s  cumulative rates ", line)
+            if said and int(said[1]) >= second:
+                return
+        pytest.fail(f"the run ended: {self.process.communicate()}")
 
     def finish(self) -> tuple[int, str, str]:
         out, error = self.process.communicate()

@@ -199,8 +199,7 @@ def test_a_pipe_named_as_scratch_hangs_nobody(tmp_path: Path, monkeypatch) -> No
 @pytest.mark.parametrize("program", ["tiercast-send", "tiercast-host"])
 def test_kill_of_a_program_ends_the_run_and_keeps_its_rows(tmp_path: Path, program: str) -> None:
     started = Started(tmp_path)
-    while not started.process.stdout.readline().startswith("    5 s  rates "):
-        pass
+    started.wait_for_second(5)
     os.kill(started.wait_for(program), signal.SIGKILL)
     status, _, error = started.finish()
     assert status == EXIT_FAILED
@@ -217,8 +216,7 @@ def test_kill_of_a_program_ends_the_run_and_keeps_its_rows(tmp_path: Path, progr
 @pytest.mark.mininet
 def test_kill_of_the_lab_leaves_rows_and_no_process(tmp_path: Path) -> None:
     started = Started(tmp_path)
-    while not started.process.stdout.readline().startswith("    5 s  rates "):
-        pass
+    started.wait_for_second(5)
     for program in ("tiercast-switch", "tiercast-host"):
         os.kill(started.wait_for(program), signal.SIGSTOP)
     started.process.kill()

@@ -60,8 +60,7 @@ def test_a_killed_switch_comes_back_while_the_run_goes_on(
     tmp_path: Path, options: str, program: str, killed: list[str]
 ) -> None:
     started = Started(tmp_path, options)
-    while not started.process.stdout.readline().startswith("    5 s  rates "):
-        pass
+    started.wait_for_second(5)
     os.kill(started.wait_for(program), signal.SIGKILL)
     status, out, error = started.finish()
     assert (status, error) == (3, ""), out + error

@@ -58,14 +58,6 @@ def start(results: Path, programs: dict[str, str], seconds: int) -> Started:
     return Started(results, *arguments, experiment=experiment)
 
 
-def wait_for_second(started: Started, second: int) -> None:
-    """0 or 5. Waits for the line that the run prints at that second, or later on a busy machine."""
-    while line := started.process.stdout.readline():
-        if (said := re.match(r" *(\d+) s  rates ", line)) and int(said[1]) >= second:
-            return
-    pytest.fail(f"the run ended: {started.process.communicate()}")
-
-
 def stop(started: Started, program: str, seconds: float) -> float:
     """Stops a program. Returns the least time for which it was stopped, in ms."""
     pid = started.process.pid if program == "lab" else started.wait_for(program)
@@ -102,7 +94,7 @@ def pause_of(program: str, reason: str) -> float:
 def test_a_stop_of_300_ms_is_named(tmp_path: Path, programs: dict[str, str]) -> None:
     """Every program is stopped in turn, the first one as soon as the run begins."""
     started = start(tmp_path, programs, 5)
-    wait_for_second(started, 0)
+    started.wait_for_second(0)
     stopped = {program: stop(started, program, 0.3) for program in programs}
     why = reasons(started, tmp_path)
     for program, named in programs.items():
@@ -117,7 +109,7 @@ def test_a_stop_of_3_s_that_the_run_ends_in_is_named(tmp_path: Path, program: st
     programs = next(one for one in (SMOKE, BESIDE_TCP, OF_EVERYTHING, ON_BMV2) if program in one)
     named = programs[program]
     started = start(tmp_path, programs, 7)
-    wait_for_second(started, 5)
+    started.wait_for_second(5)
     stopped = stop(started, program, 3)
     why = reasons(started, tmp_path)
     assert pause_of(named, why["pause"]) >= 0.999 * stopped
@@ -136,7 +128,7 @@ def test_a_program_that_stays_stopped_breaks_the_run_off_as_invalid(
     tmp_path: Path, programs: dict[str, str], program: str
 ) -> None:
     started = start(tmp_path, programs, 2)
-    wait_for_second(started, 0)
+    started.wait_for_second(0)
     os.kill(started.wait_for(program), signal.SIGSTOP)
     status, _, error = started.finish()
     assert status == EXIT_INVALID
@@ -148,7 +140,7 @@ def test_a_program_that_stays_stopped_breaks_the_run_off_as_invalid(
 
 def test_cpus_that_others_take_in_real_time_make_a_run_invalid(tmp_path: Path) -> None:
     started = start(tmp_path, SMOKE, 5)
-    wait_for_second(started, 0)
+    started.wait_for_second(0)
     # The kernel ends each process after a second on a CPU, because nothing else might get to run
     # and end it. All of them wait for the same pipe to close, or the first would keep the next from
     # being started.
@@ -175,7 +167,7 @@ def test_cpus_that_others_take_in_real_time_make_a_run_invalid(tmp_path: Path) -
 
 def test_an_interface_that_vanishes_ends_the_run_and_is_named(tmp_path: Path) -> None:
     started = start(tmp_path, SMOKE, 10)
-    wait_for_second(started, 0)
+    started.wait_for_second(0)
     pid = started.wait_for("--name=h3")
     interface = f"{started.run}-h3p1"
     inside = ["nsenter", f"--target={pid}", "--net"]

@@ -463,22 +463,27 @@ def _number_links(source: Source) -> None:
     links = topology.get("links")
     if not isinstance(links, dict):
         return
+    renamed: dict[str, str] = {}
     by_number: dict[str, Any] = {}
     for link, keys in links.items():
         name = link
         if (found := _ends_by_name(link, numbers)) and found[1] == "-":
             a, _, b = found
             name = f"{a}-{b}" if "nodes" in topology else f"{min(a, b)}-{max(a, b)}"
-            _copy_places(source, (*path, link), (*path, name))
+            renamed[link] = name
         if name in by_number:
             raise source.error((*path, link), f"link {name} is given twice; valid: once")
         by_number[name] = keys
+    _copy_places(source, path, renamed)
     topology["links"] = by_number
 
 
-def _copy_places(source: Source, given: KeyPath, path: KeyPath) -> None:
-    for at in [one for one in source.places if one[: len(given)] == given]:
-        source.places[(*path, *at[len(given) :])] = source.places[at]
+def _copy_places(source: Source, path: KeyPath, renamed: Mapping[str, str]) -> None:
+    """Keys below `path` have the places that they had under their former names."""
+    depth = len(path)
+    for at, place in list(source.places.items()):
+        if len(at) > depth and at[:depth] == path and at[depth] in renamed:
+            source.places[(*path, renamed[at[depth]], *at[depth + 1 :])] = place
 
 
 def _number_nodes(source: Source) -> None:
@@ -530,13 +535,15 @@ def _number_nodes(source: Source) -> None:
     if isinstance(switches := topology.get("switches"), dict):
         path = ("topology", "switches")
         by_number: dict[str, Any] = {}
+        renamed: dict[str, str] = {}
         for node, keys in switches.items():
             name = node if _is_node(node) else str(number((*path, node), node, ()))
             if name in by_number:
                 raise source.error((*path, node), f"node {name} is given twice; valid: once")
             by_number[name] = keys
-            # Files that a switch names are relative to the file that has the key.
-            _copy_places(source, (*path, node), (*path, name))
+            renamed[node] = name
+        # Files that a switch names are relative to the file that has the key.
+        _copy_places(source, path, renamed)
         topology["switches"] = by_number
 
 

@@ -90,7 +90,8 @@ def _received(snapshot: Snapshot) -> list[str]:
     available = [rate for at, rate in steps if at <= snapshot.at_s][-1]
     return [
         f"{mbit(rate)} in the last {span:g} s; its path has room for {mbit(available)}",
-        f"lost by sequence numbers {_of(lost, lost + packets)}, marked {_of(marked, packets)} packets",
+        f"lost by sequence numbers {_of(lost, lost + packets)}, "
+        f"marked {_of(marked, packets)} packets",
     ]
 
 
