@@ -102,7 +102,7 @@ async def test_without_specific_queries_a_leave_takes_effect_at_once(start, igmp
 
 async def test_leaves_that_are_repeated_are_asked_about_once(start, igmp) -> None:
     """RFC 3376 6.6.3 keeps one state of retransmissions for a group."""
-    querier = Querier(last_member_interval_s=0.1, last_member_count=2)
+    querier = Querier(last_member_interval_s=0.5, last_member_count=2)
     run = await start(depth=1, querier=querier)
     group, out = group_address(1, 0), run.servers["s0"].packets_out
     record = IGMPv3_MR_Group(rtype=3, maddr=str(group))

@@ -115,7 +115,7 @@ def test_it_is_judged_by_itself(guide: Guide) -> None:
     to = ["--program", program, "--results", str(guide.folder / "results"), "--seconds", "30"]
     judged = guide.tiercast("marking", "{kind: hysteresis, on: 20, off: 5}", *to)
     assert judged.returncode == 0, judged.stderr
-    assert re.search(r"^ hysteresis +– .* 1 bits ", judged.stdout, re.M), judged.stdout
+    assert re.search(r"^ hysteresis +– .* 1 bit ", judged.stdout, re.M), judged.stdout
 
 
 @pytest.mark.parametrize(

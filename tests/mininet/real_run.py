@@ -67,6 +67,14 @@ def processes(text: str) -> list[str]:
     return found
 
 
+def wait_for_second(run: subprocess.Popen[str], second: int) -> None:
+    """0 or 5. Waits for the line that the run prints at that second, or later on a busy machine."""
+    while line := run.stdout.readline():
+        if (said := re.match(r" *(\d+) s  rates ", line)) and int(said[1]) >= second:
+            return
+    pytest.fail(f"the run ended: {run.communicate()}")
+
+
 class Started:
     """A `tiercast run` that has printed its run's id."""
 
@@ -97,13 +105,7 @@ class Started:
         return found[0]
 
     def wait_for_second(self, second: int) -> None:
-        """0 or 5. Waits for the line that the run prints at that second, or later on a busy
-        machine."""
-        while line := self.process.stdout.readline():
-            said = re.match(r" *(\d+) s  cumulative rates ", line)
-            if said and int(said[1]) >= second:
-                return
-        pytest.fail(f"the run ended: {self.process.communicate()}")
+        wait_for_second(self.process, second)
 
     def finish(self) -> tuple[int, str, str]:
         out, error = self.process.communicate()

@@ -60,8 +60,7 @@ def test_a_capture_counts_what_the_rows_count(tmp_path: Path) -> None:
 @pytest.mark.mininet
 def test_an_interrupted_run_keeps_what_was_captured(tmp_path: Path) -> None:
     started = Started(tmp_path, "--capture", "1-3")
-    while " 5 s  rates" not in started.process.stdout.readline():
-        assert started.process.poll() is None
+    started.wait_for_second(5)
     started.process.send_signal(signal.SIGINT)
     assert started.finish()[0] == 130
     started.assert_nothing_is_left()

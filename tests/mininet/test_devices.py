@@ -21,6 +21,7 @@ from tiercast_lab.run.mininet.devices import grpc_address, load_devices
 from ..bmv2 import bmv2_command, needs_switch
 from ..patience import wait_until
 from .conftest import ROOT, skip_if_invalid
+from .real_run import wait_for_second
 
 # s1 is a device, s0 is not.
 EXPERIMENT = """\
@@ -337,9 +338,7 @@ def test_a_device_that_its_operator_starts_again_is_served_again(
     run = subprocess.Popen(
         rack.command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert run.stdout is not None
-    while not run.stdout.readline().startswith("    5 s  rates "):
-        assert run.poll() is None, run.communicate()
+    wait_for_second(run, 5)
     rack.programs[-1].kill()
     rack.programs[-1].wait()
     (rack.folder / "rack.sock").unlink()

@@ -53,7 +53,7 @@ def progress_line(progress: Progress) -> str:
     rates = "/".join(f"{rate / 1e6:.2f}" for rate in progress.cumulative_rates)
     counts = "/".join(map(str, progress.subscribers))
     return (
-        f"{progress.now_s:5.0f} s  cumulative rates {rates} Mbit/s  subscribers {counts}  "
+        f"{progress.now_s:5.0f} s  rates {rates} Mbit/s  subscribers {counts}  "
         f"{_beside_tcp(progress)}"
         f"efficiency {_number(progress.efficiency)}  longest queue {_queue(progress)}  "
         f"{_fates(progress)}  {_keeping_up(progress)}"
