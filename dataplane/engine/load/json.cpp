@@ -91,7 +91,10 @@ class TreeBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TreeB
   std::size_t depth_ = 0;
 };
 
-JsonDocument::JsonDocument(std::string_view text) : text_(text) {
+JsonDocument::JsonDocument(std::string_view text) {
+  // Blanks are skipped sixteen bytes at a time, and the last of these may lie behind the text.
+  text_.reserve(text.size() + 16);
+  text_ = text;
   TreeBuilder builder;
   rapidjson::InsituStringStream stream(text_.data());  // ends at the first zero byte
   constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseValidateEncodingFlag;
