@@ -1,5 +1,6 @@
 # What the parts need. The engine and the protocols need a compiler and RapidJSON, and their tests
-# nlohmann-json and GoogleTest, too; a part that lacks something is left out, with the Debian packages that it needs.
+# nlohmann-json and GoogleTest, too; a part that lacks something is left out, with the Debian
+# packages that it needs.
 option(BUILD_TESTING "the tests" ON)
 option(TIERCAST_WITH_GRPC "tiercast-switch, tiercast-host and tiercast-send" ON)
 option(TIERCAST_WITH_DPDK "tiercast-send and tiercast-switch-dpdk" ON)

@@ -76,8 +76,7 @@ def test_a_run_is_judged_and_leaves_nothing(tmp_path: Path, bystander: tuple[str
 def test_an_interrupted_run_leaves_nothing(tmp_path: Path, moment: str, number: int) -> None:
     started = Started(tmp_path)
     if moment == "running":
-        while "rates" not in (line := started.process.stdout.readline()):
-            assert line
+        started.wait_for_second(0)
     elif moment != "at once":
         started.wait_for(moment)
     started.process.send_signal(number)
@@ -94,8 +93,7 @@ def test_ctrl_c_twice_in_a_run_of_everything_leaves_nothing(tmp_path: Path, mome
     file, sleeps = everything(tmp_path)
     started = Started(tmp_path, experiment=str(file))
     if moment == "running":
-        while "rates" not in (line := started.process.stdout.readline()):
-            assert line
+        started.wait_for_second(0)
     elif moment == "sleep":
         wait_until(lambda: len(processes(sleeps)) >= 2, "the command has started both")
     else:
@@ -124,8 +122,7 @@ def test_a_run_of_everything_ends_by_itself_and_leaves_nothing(tmp_path: Path) -
 @pytest.mark.parametrize("program", ["tiercast-switch", "tiercast-host"])
 def test_a_crash_ends_the_run_and_is_named(tmp_path: Path, program: str) -> None:
     started = Started(tmp_path, "--duration", "3600s")
-    while "rates" not in started.process.stdout.readline():
-        pass
+    started.wait_for_second(0)
     os.kill(started.wait_for(program), signal.SIGSEGV)
     status, _, error = started.finish()
     assert status == 4

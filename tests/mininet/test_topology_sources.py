@@ -293,6 +293,13 @@ def test_names_stand_as_keys_of_links(load, form: str) -> None:
         assert said in str(caught.value)
 
 
+def test_numbers_in_keys_of_links_are_numbers_whatever_nodes_are_called(load) -> None:
+    topology = "nodes: [0, 1, 2], links: {0-1: {rate: 2Mbit/s}, 0-2: {}}"
+    for names in ("{}", "{1: '2', 2: '1'}"):
+        found = links_of(load(f"{topology}, names: {names}", sessions="{scheme: sim, sender: 0}"))
+        assert found["0-1"][0] == 2_000_000 and list(found) == ["0-1", "0-2"]
+
+
 def test_a_name_given_twice_is_refused(load) -> None:
     topology = "nodes: [0, 1, 2], links: {0-1: {}, 1-2: {}}, names: {0: A, 1: B, 2: B}"
     with pytest.raises(InputError, match="topology.names.2: 'B' is given twice; valid: once"):

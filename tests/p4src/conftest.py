@@ -135,13 +135,8 @@ class PsaSwitch(Network):
             self.make()
             # By default all psa_switches of the machine have one socket for notifications.
             notifications = f"ipc://{directory / 'notifications.ipc'}"
-            command = [
-                bmv2.PSA_SWITCH,
-                "--thrift-port",
-                "9090",
-                "--notifications-addr",
-                notifications,
-            ]
+            command = [bmv2.PSA_SWITCH, "--thrift-port", "9090"]
+            command += ["--notifications-addr", notifications]
             for port in PORTS:
                 command += ["-i", f"{port}@p{port}"]
             self.process = self.start(

@@ -109,7 +109,7 @@ Compiler::Number Compiler::number(const Json& hex) {
   }
   if (digits.starts_with("0x") || digits.starts_with("0X")) digits.remove_prefix(2);
   if (digits.empty() || digits.find_first_not_of("0123456789abcdefABCDEF") != digits.npos) {
-    hex.refuse("not a hexadecimal number: \"" + hex.text() + "\"");
+    hex.refuse("not a hexadecimal number: \"" + given + "\"");
   }
   while (digits.size() > 1 && digits.front() == '0') digits.remove_prefix(1);
   if (digits.size() > kMaxFieldBits / 4) {

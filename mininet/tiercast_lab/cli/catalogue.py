@@ -25,7 +25,7 @@ def list_experiments(
     your own in the current folder."""
     from tiercast_lab.cli import listing
 
-    provided = {kind: [] for kind in listing.COMMAND_OF} if folder else listing.provided()
+    provided = listing.provided() if folder is None else {kind: [] for kind in listing.COMMAND_OF}
     own = listing.own(Path()) if folder is None else listing.own(folder, below=True)
     if as_json:
         lists = {kind: listing.as_json(entries) for kind, entries in provided.items()}

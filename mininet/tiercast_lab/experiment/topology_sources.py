@@ -467,7 +467,8 @@ def _number_links(source: Source) -> None:
     by_number: dict[str, Any] = {}
     for link, keys in links.items():
         name = link
-        if (found := _ends_by_name(link, numbers)) and found[1] == "-":
+        in_numbers = all(map(_is_node, link.split("-")))  # whatever nodes are called
+        if not in_numbers and (found := _ends_by_name(link, numbers)) and found[1] == "-":
             a, _, b = found
             name = f"{a}-{b}" if "nodes" in topology else f"{min(a, b)}-{max(a, b)}"
             renamed[link] = name
