@@ -73,7 +73,7 @@ def test_files_of_the_users_own_are_listed_apart_and_run_by_name(tmp_path: Path)
     assert elsewhere[3:5] == ["", "your own, for `tiercast sweep`:"] and len(elsewhere) == 6
     (tmp_path / "more/none").mkdir()
     nothing = tiercast("list", tmp_path / "more/none").stdout
-    assert nothing == f"no experiment or sweep in {tmp_path / 'more/none'}\n"
+    assert nothing == f"no experiment, figure or sweep in {tmp_path / 'more/none'}\n"
     lists = json.loads(tiercast("list", "--json", cwd=tmp_path).stdout)
     assert lists["own"][0] == {
         **{"name": "my-pair", "title": "My pair of receivers, at last"},
@@ -95,6 +95,11 @@ def test_files_of_the_users_own_are_listed_apart_and_run_by_name(tmp_path: Path)
     refused = tiercast("run", "sim-2", *made, cwd=ROOT / "experiments/figures")
     assert "'sim-2' is a figure; valid: tiercast figure sim-2" in refused.stderr
     assert "your own" not in tiercast("list", cwd=ROOT / "experiments").stdout
+    ours = tiercast("list", ROOT / "experiments/figures").stdout.splitlines()
+    assert ours[0].startswith("for `tiercast figure`") and ours[1].startswith("ermcc-12 ")
+    assert not [line for line in ours if "sweep" in line or "your own" in line]
+    (tmp_path / "my-figure.yaml").write_text(OWN + "figure: {}\n")
+    assert "your own, for `tiercast figure`:" in tiercast("list", tmp_path).stdout
     assert "is no folder; valid: a folder" in tiercast("list", tmp_path / "nosuch").stderr
 
 

@@ -25,22 +25,22 @@ def list_experiments(
     your own in the current folder."""
     from tiercast_lab.cli import listing
 
-    provided = listing.provided() if folder is None else {kind: [] for kind in listing.COMMAND_OF}
     own = listing.own(Path()) if folder is None else listing.own(folder, below=True)
+    provided = dict.fromkeys(listing.COMMAND_OF, list[listing.Entry]()) | listing.provided(folder)
     if as_json:
         lists = {kind: listing.as_json(entries) for kind, entries in provided.items()}
         print_json(lists | {"own": listing.as_json(own)})
         return
-    own_runs = [one for one in own if one.command == "run"]
-    headings = (
+    headings = [
         ("", provided["experiments"]),
         ("for `tiercast figure` and `tiercast reproduce`:", provided["figures"]),
         ("for `tiercast sweep`:", provided["sweeps"]),
-        ("your own, for `tiercast run`:", own_runs),
-        ("your own, for `tiercast sweep`:", [one for one in own if one.command == "sweep"]),
-    )
-    if folder is not None and not own:
-        say(f"no experiment or sweep in {folder}")
+    ]
+    for command in listing.COMMAND_OF.values():
+        mine = [one for one in own if one.command == command]
+        headings.append((f"your own, for `tiercast {command}`:", mine))
+    if not any(entries for _, entries in headings):
+        say(f"no experiment, figure or sweep in {folder}")
     is_first = True
     for heading, entries in headings:
         if heading and entries:

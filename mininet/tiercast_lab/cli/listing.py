@@ -26,32 +26,41 @@ class Entry:
     file: Path
 
 
-def provided() -> dict[str, list[Entry]]:
-    """What tiercast provides: experiments, figures and sweeps, by name."""
-    folders = (binaries.EXPERIMENTS, binaries.FIGURES, binaries.SWEEPS)
+def provided(above: Path | None = None) -> dict[str, list[Entry]]:
+    """What tiercast provides, or of that what is in a folder `above` it: experiments, figures and
+    sweeps, by name."""
+    listed = dict(zip(COMMAND_OF, _provided_folders(), strict=True))
+    if above is not None:
+        listed = {kind: one for kind, one in listed.items() if one.is_relative_to(above.resolve())}
     return {
         kind: [
-            Entry(command, path.stem, str(load_yaml(path).data.get("title", "")), path)
+            Entry(COMMAND_OF[kind], path.stem, str(load_yaml(path).data.get("title", "")), path)
             for path in sorted(folder.glob("*.yaml"))
         ]
-        for (kind, command), folder in zip(COMMAND_OF.items(), folders, strict=True)
+        for kind, folder in listed.items()
     }
 
 
+def _provided_folders() -> tuple[Path, ...]:
+    return tuple(
+        one.resolve() for one in (binaries.EXPERIMENTS, binaries.FIGURES, binaries.SWEEPS)
+    )
+
+
 def own(folder: Path, below: bool = False) -> list[Entry]:
-    """The experiments and sweeps in a folder of the user's, and `below` it, by file name. Files
-    that are neither, and tiercast's own folders, have none. Raises InputError if there is no such
-    folder."""
+    """The experiments, figures and sweeps in a folder of the user's, and `below` it, by file name.
+    Files that are none of them, and tiercast's own, are left out. Raises InputError if there is no
+    such folder."""
     if (kind := kind_of_file(folder)) != "a directory":
         raise InputError(f"{shown(str(folder))} is {kind or 'no folder'}; valid: a folder")
-    ours = {one.resolve() for one in (binaries.EXPERIMENTS, binaries.FIGURES, binaries.SWEEPS)}
-    return [] if folder.resolve() in ours else list(_entries(folder, below))
+    return list(_entries(folder, below))
 
 
 def _entries(folder: Path, below: bool) -> Iterator[Entry]:
+    ours = _provided_folders()
     for path in sorted(folder.glob("**/*.yaml" if below else "*.yaml")):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if hidden or kind_of_file(path) != "a file":
+        if hidden or kind_of_file(path) != "a file" or path.resolve().parent in ours:
             continue
         try:
             data = load_yaml(path).data
@@ -59,6 +68,8 @@ def _entries(folder: Path, below: bool) -> Iterator[Entry]:
             continue  # a file of something else; `tiercast run` says what is wrong with it
         if "axes" in data:
             command = "sweep"
+        elif "figure" in data:
+            command = "figure"
         elif _OF_AN_EXPERIMENT & data.keys():
             command = "run"
         else:
