@@ -220,9 +220,7 @@ void Control::registers(const Command& c) {
     at_most(c, 1);
     const auto info =
         std::find_if(infos.begin(), infos.end(), [&](const auto& i) { return i.name == name; });
-    for (std::uint64_t i = 0; i < info->size; ++i) {
-      require(switch_.write_register(name, i, engine::Bytes(1, '\0')));
-    }
+    require(switch_.write_register(name, {0, info->size}, engine::Bytes(1, '\0')));
     return;
   }
   const std::uint32_t index = number(c, 1, "an index", kMaxIndex);
@@ -269,7 +267,7 @@ void Control::meter(const Command& c) {
   rate(first, config.committed_rate, config.committed_burst);
   rate(first + 1, config.peak_rate, config.peak_burst);
   const std::uint64_t last = whole_array ? info->size : index + std::uint64_t{1};
-  for (std::uint64_t i = index; i < last; ++i) require(switch_.write_meter(name, i, config));
+  require(switch_.write_meter(name, {index, last}, config));
 }
 
 }  // namespace tiercast::stf

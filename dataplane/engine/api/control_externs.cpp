@@ -14,6 +14,10 @@ Status out_of_range(std::string_view what, std::uint64_t index, std::uint64_t si
                                            "]: it has " + std::to_string(size) + " cells"};
 }
 
+Status out_of_range(std::string_view what, CellRange cells, std::uint64_t size) {
+  return out_of_range(what, cells.first < size ? cells.last - 1 : cells.first, size);
+}
+
 // The index of the indirect counter with this name.
 Result<std::size_t> counter_index(const Image& image, std::string_view name) {
   for (std::size_t i = 0; i < image.counter_infos.size(); ++i) {
@@ -54,12 +58,12 @@ Result<std::span<const CounterValue>> Switch::counter_cells(std::string_view cou
   return std::span<const CounterValue>(state_->core.program->externs.counters[*found]);
 }
 
-Status Switch::write_counter(std::string_view counter, std::uint64_t index, CounterValue value) {
+Status Switch::write_counter(std::string_view counter, CellRange cells, CounterValue value) {
   const auto found = counter_index(state_->core.program->image, counter);
   if (!found.ok()) return found.status();
-  auto& cells = state_->core.program->externs.counters[*found];
-  if (index >= cells.size()) return out_of_range(counter, index, cells.size());
-  cells[index] = value;
+  auto& array = state_->core.program->externs.counters[*found];
+  if (!cells.within(array.size())) return out_of_range(counter, cells, array.size());
+  std::ranges::fill(array.subspan(cells.first, cells.last - cells.first), value);
   return {};
 }
 
@@ -71,18 +75,21 @@ Result<Bytes> Switch::read_register(std::string_view name, std::uint64_t index) 
   return to_bytes(&state_->core.program->externs.registers[*found][index], array.width);
 }
 
-Status Switch::write_register(std::string_view name, std::uint64_t index, const Bytes& value) {
+Status Switch::write_register(std::string_view name, CellRange cells, const Bytes& value) {
   const auto found = register_index(state_->core.program->image, name);
   if (!found.ok()) return found.status();
   const RegisterArray& array = state_->core.program->image.registers[*found];
-  if (index >= array.size) return out_of_range(name, index, array.size);
-  const auto cells = value.empty() ? std::nullopt : to_cells(value, array.width);
-  if (!cells) {
+  if (!cells.within(array.size)) return out_of_range(name, cells, array.size);
+  const auto number = value.empty() ? std::nullopt : to_cells(value, array.width);
+  if (!number) {
     return {ErrorCode::kInvalidArgument, std::string(name) + ": " + to_hex(value) +
                                              " does not fit in " + std::to_string(array.width) +
                                              " bits"};
   }
-  std::copy(cells->begin(), cells->end(), &state_->core.program->externs.registers[*found][index]);
+  const auto& values = state_->core.program->externs.registers[*found];
+  for (std::uint64_t i = cells.first; i < cells.last; ++i) {
+    std::copy(number->begin(), number->end(), &values[i]);
+  }
   return {};
 }
 
@@ -95,16 +102,18 @@ Result<std::optional<MeterConfig>> Switch::read_meter(std::string_view name,
   return cells[index].config();
 }
 
-Status Switch::write_meter(std::string_view name, std::uint64_t index,
+Status Switch::write_meter(std::string_view name, CellRange cells,
                            std::optional<MeterConfig> config) {
   const auto found = meter_index(state_->core.program->image, name);
   if (!found.ok()) return found.status();
-  auto& cells = state_->core.program->externs.meters[*found];
-  if (index >= cells.size()) return out_of_range(name, index, cells.size());
+  auto& array = state_->core.program->externs.meters[*found];
+  if (!cells.within(array.size())) return out_of_range(name, cells, array.size());
   if (config) {
     if (Status s = check_meter(std::string(name), *config); !s.ok()) return s;
   }
-  cells[index].configure(config, state_->core.clock_ns);
+  for (std::uint64_t i = cells.first; i < cells.last; ++i) {
+    array[i].configure(config, state_->core.clock_ns);
+  }
   return {};
 }
 

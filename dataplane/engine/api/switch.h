@@ -142,17 +142,17 @@ class Switch {
   Result<CloneSession> clone_session(std::uint32_t session) const;
   std::vector<std::uint32_t> clone_sessions() const;
 
-  // Indirect counters and registers. kInvalidArgument: the index is out of range.
+  // Indirect counters and registers. kInvalidArgument: an index is out of range.
   Result<CounterValue> read_counter(std::string_view counter, std::uint64_t index) const;
   // All cells of an indirect counter; valid until the next set_program().
   Result<std::span<const CounterValue>> counter_cells(std::string_view counter) const;
-  Status write_counter(std::string_view counter, std::uint64_t index, CounterValue value);
+  Status write_counter(std::string_view counter, CellRange cells, CounterValue value);
   Result<Bytes> read_register(std::string_view name, std::uint64_t index) const;
-  Status write_register(std::string_view name, std::uint64_t index, const Bytes& value);
+  Status write_register(std::string_view name, CellRange cells, const Bytes& value);
 
   // Indirect meters. A write fills the bursts. Without a config every packet is green.
   Result<std::optional<MeterConfig>> read_meter(std::string_view name, std::uint64_t index) const;
-  Status write_meter(std::string_view name, std::uint64_t index, std::optional<MeterConfig> config);
+  Status write_meter(std::string_view name, CellRange cells, std::optional<MeterConfig> config);
   // The direct meter of an entry.
   Status write_entry_meter(std::string_view table, const TableEntry& entry,
                            std::optional<MeterConfig> config);

@@ -50,6 +50,15 @@ struct ActionCall {
   bool operator==(const ActionCall&) const = default;
 };
 
+// Cells of an array of counters, registers or meters: [first, last).
+struct CellRange {
+  CellRange(std::uint64_t index) : first(index), last(index + 1) {}
+  CellRange(std::uint64_t from, std::uint64_t to) : first(from), last(to) {}
+  bool within(std::uint64_t size) const { return first <= last && last <= size; }
+
+  std::uint64_t first, last;
+};
+
 struct CounterValue {
   std::uint64_t packets = 0;
   std::uint64_t bytes =

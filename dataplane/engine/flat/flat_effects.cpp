@@ -23,9 +23,6 @@ void add_calculation(const Image& image, std::uint32_t index, CellSet& cells) {
     if (input.kind == CalculationInput::Kind::kVarbit) {
       cells.add(input.cell, 1 + cells_for(input.width));
     }
-    for (std::uint32_t h : input.headers) {
-      cells.add(image.headers[h].valid_cell, image.headers[h].cells);
-    }
   }
 }
 

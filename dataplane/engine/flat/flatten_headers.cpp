@@ -157,7 +157,6 @@ Uses find_uses(const Image& image) {
       if (input.kind == CalculationInput::Kind::kField) {
         uses.mark(uses.read, input.cell, input.width);
       }
-      for (std::uint32_t header : input.headers) uses.whole[header] = true;
     }
   }
   for (const Checksum& checksum : image.checksums) {

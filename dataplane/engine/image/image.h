@@ -196,11 +196,10 @@ struct ParserState {
 };
 
 struct CalculationInput {
-  enum class Kind { kField, kVarbit, kConstant, kPayload } kind;
+  enum class Kind { kField, kVarbit, kConstant } kind;
   std::uint32_t valid_cell = kNone;  // skipped while this cell is 0
   std::uint32_t cell = 0;            // of the field, or the index into cell_constants
   std::uint32_t width = 0;
-  std::vector<std::uint32_t> headers;  // payload: the headers that come before it
 };
 
 enum class Algorithm {
@@ -220,7 +219,7 @@ struct Calculation {
   Algorithm algorithm;
   std::vector<CalculationInput> inputs;
   std::uint32_t max_bytes = 0;  // without the payload
-  bool with_payload = false;
+  bool with_payload = false;    // what the parser left of the frame follows the inputs
 };
 
 struct Checksum {

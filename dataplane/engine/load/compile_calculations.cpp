@@ -62,18 +62,15 @@ std::uint32_t Compiler::add_calculation(Calculation c) {
 Calculation Compiler::calculation(const Json& algorithm_name, const Json& inputs) {
   Calculation c;
   c.algorithm = algorithm(algorithm_name);
-  std::uint32_t bits = 0;
-  std::uint32_t last_header = kNone;
   for (const Json& input : inputs.items()) {
     const std::string type = input.at("type").text();
     if (type == "field") {
       const Json& v = input.at("value");
-      last_header = header_named(v.item(0));
-      c.inputs.push_back(field_input(field_at(v), last_header));
+      c.inputs.push_back(field_input(field_at(v), header_named(v.item(0))));
     } else if (type == "header") {
-      last_header = header_named(input.at("value"));
-      for (const Field& field : image_.headers[last_header].fields) {
-        c.inputs.push_back(field_input(field, last_header));
+      const std::uint32_t header = header_named(input.at("value"));
+      for (const Field& field : image_.headers[header].fields) {
+        c.inputs.push_back(field_input(field, header));
       }
     } else if (type == "hexstr") {
       const Number n = number(input.at("value"));
@@ -85,21 +82,14 @@ Calculation Compiler::calculation(const Json& algorithm_name, const Json& inputs
         const Cell cell = i < n.magnitude.size() ? n.magnitude[i] : 0;
         image_.cell_constants.push_back(cell & low_mask(constant.width - i * kCellBits));
       }
-      c.inputs.push_back(std::move(constant));
-    } else if (type == "payload") {
-      // This includes the headers after the last one named, as they would be on the wire.
-      CalculationInput payload;
-      payload.kind = CalculationInput::Kind::kPayload;
-      const auto& order = image_.deparser_order;
-      auto after = std::find(order.begin(), order.end(), last_header);
-      if (after != order.end()) payload.headers.assign(after + 1, order.end());
-      for (std::uint32_t h : payload.headers) bits += image_.headers[h].max_bytes * 8;
+      c.inputs.push_back(constant);
+    } else if (type == "payload") {  // comes last, as in bmv2, wherever it is named
       c.with_payload = true;
-      c.inputs.push_back(std::move(payload));
     } else {
       input.refuse("a calculation's input of type `" + type + "` is not supported");
     }
   }
+  std::uint32_t bits = 0;
   for (const CalculationInput& input : c.inputs) bits += input.width;
   c.max_bytes = (bits + 7) / 8 + 8;
   return c;
@@ -125,7 +115,7 @@ std::uint32_t Compiler::field_list_calculation(const std::string& name, Algorith
     input.kind = CalculationInput::Kind::kField;
     input.cell = field.cell;
     input.width = field.width;
-    c.inputs.push_back(std::move(input));
+    c.inputs.push_back(input);
     bits += field.width;
   }
   if (of_words && bits % 16 != 0) {
@@ -137,7 +127,7 @@ std::uint32_t Compiler::field_list_calculation(const std::string& name, Algorith
     zeros.width = 8 - bits % 8;
     zeros.cell = static_cast<std::uint32_t>(image_.cell_constants.size());
     image_.cell_constants.push_back(0);
-    c.inputs.insert(c.inputs.begin(), std::move(zeros));
+    c.inputs.insert(c.inputs.begin(), zeros);
   }
   c.max_bytes = (bits + 7) / 8 + 8;
   return add_calculation(std::move(c));

@@ -16,6 +16,8 @@
 
 namespace tiercast::engine {
 
+constexpr std::uint32_t kMaxFrameBytes = 65535;
+
 // Shared by the copies of a packet.
 struct FrameBuffer {
   std::byte* bytes = nullptr;  // its own memory, or lent
@@ -38,10 +40,10 @@ struct alignas(64) Packet {           // what is always used lies in one cache l
   std::uint32_t cursor = 0;           // bytes of the buffer that the parser consumed
   std::uint32_t received_length = 0;  // bytes; standard_metadata.packet_length
   std::uint32_t ingress_port = 0;
-  std::uint32_t label = 0;        // see LabelRule; set when the packet enters a queue
-  std::uint32_t truncate = 0;     // bytes of the frame to keep; 0: all
-  std::uint32_t generation = 0;   // times that it was cloned, resubmitted or recirculated
-  std::uint32_t queue_bytes = 0;  // bytes that it adds to the queue's length
+  std::uint32_t label = 0;                  // see LabelRule; set when the packet enters a queue
+  std::uint32_t truncate = kMaxFrameBytes;  // bytes of the frame to keep
+  std::uint32_t generation = 0;             // times that it was cloned, resubmitted or recirculated
+  std::uint32_t queue_bytes = 0;            // bytes that it adds to the queue's length
   std::uint32_t enq_qdepth = 0;
   std::uint8_t priority = 0;  // set when the packet enters a queue; 0: the lowest
   bool is_written = false;    // the frame already contains its headers, as long as
@@ -95,7 +97,8 @@ class PacketPool {
     free_ = packet->next;
     packet->next = nullptr;
     packet->buffer = nullptr;
-    packet->cursor = packet->truncate = packet->generation = 0;
+    packet->cursor = packet->generation = 0;
+    packet->truncate = kMaxFrameBytes;
     packet->trace = 0;
     packet->is_written = packet->is_marked = false;
     return packet;

@@ -298,12 +298,12 @@ bool SwitchCore::deparse(Pipeline& pipeline, Packet& packet, PacketState& state)
   }
   const Deparser& deparser = pipeline.machine.deparser;
   FrameBuffer* received = packet.buffer;
-  if (packet.is_written && packet.truncate == 0 && deparser.is_unchanged(state.phv)) {
+  if (packet.is_written && packet.truncate == kMaxFrameBytes && deparser.is_unchanged(state.phv)) {
     return true;
   }
   const FrameNeeds needs = deparser.compare_with_frame(state.phv, state.cursor);
   if (needs != FrameNeeds::kDeparse) {
-    const bool shortens = packet.truncate != 0 && packet.truncate < received->size;
+    const bool shortens = packet.truncate < received->size;
     const bool changes = needs == FrameNeeds::kRewrite;
     if (!changes && !shortens) return true;  // copies keep sharing the frame
     program->pool.unshare(packet);
@@ -322,7 +322,7 @@ bool SwitchCore::deparse(Pipeline& pipeline, Packet& packet, PacketState& state)
     program->pool.release(received);
     packet.buffer = frame;
   }
-  if (packet.truncate != 0) packet.buffer->size = std::min(packet.buffer->size, packet.truncate);
+  packet.buffer->size = std::min(packet.buffer->size, packet.truncate);
   return true;
 }
 

@@ -73,7 +73,6 @@ struct ProgramState {
 class SwitchCore {
  public:
   static constexpr std::int64_t kNever = TrafficManager::kNever;
-  static constexpr std::uint32_t kMaxFrameBytes = 65535;
   static constexpr std::uint32_t kMaxGeneration = 16;
 
   // Throws std::invalid_argument if the CPU port is above 511.
@@ -351,10 +350,9 @@ inline std::uint32_t SwitchCore::label_of(const Packet& packet) const {
 }
 
 inline std::uint32_t SwitchCore::bytes_to_queue(const Packet& packet) const {
-  std::size_t bytes = program->pipeline.machine.deparser.header_bytes(packet.phv) +
-                      packet.buffer->size - packet.cursor;
-  if (packet.truncate != 0) bytes = std::min<std::size_t>(bytes, packet.truncate);
-  return static_cast<std::uint32_t>(bytes);
+  const std::size_t bytes = program->pipeline.machine.deparser.header_bytes(packet.phv) +
+                            packet.buffer->size - packet.cursor;
+  return static_cast<std::uint32_t>(std::min<std::size_t>(bytes, packet.truncate));
 }
 
 inline void SwitchCore::enqueue(std::uint32_t port, Packet* packet, std::uint32_t bytes) {

@@ -37,7 +37,9 @@ void SwitchCore::parse_traced(Pipeline& pipeline, const Packet& packet, PacketSt
     const bool in_egress = &pipeline == &*program->egress_pipeline;
     fields.emplace(fields.begin(), "pipeline", std::string(in_egress ? "egress" : "ingress"));
   }
-  if (state.error != 0) fields.emplace_back("error", std::int64_t{state.error});
+  if (const std::uint32_t error = state.parser_error(); error != 0) {
+    fields.emplace_back("error", std::int64_t{error});
+  }
   tracer.report(packet, "parse", now_ns, std::move(fields));
 }
 

@@ -22,9 +22,8 @@ namespace {
 constexpr std::chrono::microseconds kUpdatesTurn{50};
 // The same for reading: so many counters, registers or meters at a time.
 constexpr std::uint64_t kCellsTurn = 256;
-// Limits of one message. gRPC clients accept up to 4 MiB.
-constexpr std::size_t kEntitiesAtOnce = 512;
-constexpr std::size_t kBytesAtOnce = 1u << 20;
+// Of the answers to Reads under way: room for the largest array of registers.
+constexpr std::size_t kAnswerBytes = 512u << 20;
 constexpr std::size_t kMaxStreams = 64;  // each has two threads, whoever opened it
 
 template <class Request>
@@ -85,6 +84,7 @@ P4RuntimeService::P4RuntimeService(std::uint64_t device_id, DataPlane& data_plan
     : device_id_(device_id),
       data_plane_(data_plane),
       pipelines_(data_plane),
+      answer_memory_(kAnswerBytes),
       arbitration_(device_id) {
   data_plane_.set_handlers(
       {[this](std::span<const std::byte> frame) { return packet_in(frame); },
@@ -133,38 +133,31 @@ grpc::Status P4RuntimeService::Write(grpc::ServerContext*, const p4::v1::WriteRe
   });
 }
 
-grpc::Status P4RuntimeService::Read(grpc::ServerContext*, const p4::v1::ReadRequest* request,
+// Reads under the lock, since a Read sees a Write whole or not at all, and sends without it, since
+// a slow reader may not stop the others.
+grpc::Status P4RuntimeService::Read(grpc::ServerContext* context,
+                                    const p4::v1::ReadRequest* request,
                                     grpc::ServerWriter<p4::v1::ReadResponse>* writer) {
   return answer([&] {
-    std::vector<p4::v1::ReadResponse> responses(1);
+    ReadAnswer read(answer_memory_);
     std::vector<grpc::Status> results;
     {
       const std::lock_guard lock(state_mutex_);
       arbitration_.require_device(request->device_id());
       pipelines_.with_target([](const Target&) {});  // even an empty request needs a pipeline
-      std::size_t entities = 0, bytes = 0;           // in the last response
-      const auto sink = [&](p4::v1::Entity&& entity) {
-        if (entities >= kEntitiesAtOnce || bytes >= kBytesAtOnce) {
-          responses.emplace_back();
-          entities = bytes = 0;
-        }
-        ++entities;
-        bytes += entity.ByteSizeLong();
-        *responses.back().add_entities() = std::move(entity);
-      };
+      const auto sink = [&](p4::v1::Entity&& entity) { read.add(std::move(entity)); };
       for (const p4::v1::Entity& entity : request->entities()) {
         results.push_back(answer([&] {
           CellTurn turn{.most = kCellsTurn};
           do {
             pipelines_.with_target(
                 [&](const Target& target) { read_entities(target, entity, turn, sink); });
-          } while (turn.more);
+          } while (turn.more && !context->IsCancelled());
           return grpc::Status::OK;
         }));
       }
     }
-    for (const p4::v1::ReadResponse& response : responses)
-      if (response.entities_size() != 0) writer->Write(response);
+    read.send(*writer);
     return batch_status(results);
   });
 }

@@ -10,6 +10,7 @@
 #include "dataplane/switch/p4runtime/arbitration.h"
 #include "dataplane/switch/p4runtime/controller_stream.h"
 #include "dataplane/switch/p4runtime/pipeline.h"
+#include "dataplane/switch/p4runtime/read_answer.h"
 #include "p4/v1/p4runtime.grpc.pb.h"
 
 namespace tiercast::vswitch {
@@ -60,6 +61,7 @@ class P4RuntimeService final : public p4::v1::P4Runtime::Service {
   const std::uint64_t device_id_;
   DataPlane& data_plane_;
   Pipelines pipelines_;
+  AnswerMemory answer_memory_;
 
   // Lock state_mutex_ first, then streams_mutex_. The data-plane thread takes only the second one,
   // and nobody waits for the data plane while holding it.

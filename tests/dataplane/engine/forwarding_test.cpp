@@ -94,6 +94,26 @@ TEST_F(Router, RewritesAndUpdatesTheChecksum) {
   EXPECT_EQ(got, wanted);
 }
 
+// Wherever a list of inputs names the payload, it comes last, and is what the parser left: no
+// header, although here all of ipv4 follows the header named before it.
+TEST(Checksum, CoversTheInputsAndThenThePayload) {
+  const std::string text = with(program_text("router"), R"("input" : [)",
+                                R"("input" : [
+    {"type": "field", "value": ["ethernet", "type"]}, {"type": "payload"},)");
+  Bench bench(Program::load(text, "router.json"));
+  EXPECT_OK(bench.sw.insert_entry(
+      "MyIngress.host", {{FieldMatch::exact(big_endian(0x0a000002, 4))},
+                         0,
+                         {"MyIngress.forward", {big_endian(2, 2), big_endian(0x020000000102, 6)}},
+                         {}}));
+  bench.receive(1, ipv4({}));
+  ASSERT_EQ(bench.out.sent.size(), 1u);
+  Frame got = bench.out.sent[0].frame;
+  const std::uint64_t sum = number_at(got, kIp + 10, 2);
+  got[kIp + 10] = got[kIp + 11] = std::byte{0};
+  EXPECT_EQ(sum, checksum(got, kIp - 2, got.size() - (kIp - 2)));
+}
+
 TEST_F(Router, DropsAWrongChecksumAndADeadPacket) {
   Frame wrong = ipv4({});
   wrong[kIp + 10] ^= std::byte{1};
@@ -227,6 +247,38 @@ TEST(SecondPass, Truncation) {
   bench.receive(1, step(4, 0));
   ASSERT_EQ(bench.out.sent.size(), 1u);
   EXPECT_EQ(bench.out.sent[0].frame.size(), 6u);
+}
+
+// As in bmv2's Packet::truncate().
+TEST(SecondPass, TheShortestTruncationCounts) {
+  // again.p4 truncates to 6 bytes. Here it truncates before, or only, to `other`.
+  const auto size_with = [](const std::string& other, bool only) {
+    const std::string six = R"({
+          "op" : "truncate",
+          "parameters" : [
+            {
+              "type" : "hexstr",
+              "value" : "0x00000006")";
+    std::string changed = six;
+    changed.replace(changed.size() - 2, 1, other);
+    if (!only) changed += "} ] }, " + six;
+    Bench bench(Program::load(with(program_text("again"), six, changed), "again.json"));
+    bench.receive(1, step(4, 0));
+    return bench.out.sent.at(0).frame.size();
+  };
+  EXPECT_EQ(size_with("4", true), 4u);
+  EXPECT_EQ(size_with("4", false), 4u);
+  EXPECT_EQ(size_with("7", false), 6u);
+  EXPECT_EQ(size_with("0", true), 0u);
+}
+
+TEST(Parser, VerifyRejectsWithoutAnErrorToo) {
+  // Both conditions fail for 0xff: the first without an error, the second with NoMatch (port 4).
+  std::string text = with(program_text("verify"), R"("value" : "0x7")", R"("value" : "0x0")");
+  text = with(text, R"("value" : "0x00")", R"("value" : "0xff")");
+  Bench bench(Program::load(text, "verify.json"));
+  bench.receive(1, FrameBuilder().put(0xff, 8).take());
+  EXPECT_THAT(bench.out.ports(), ElementsAre(2));
 }
 
 // Lends one piece of memory, again and again.

@@ -22,12 +22,6 @@ LoadError refusal(const std::string& text) {
   return {"", "", ""};
 }
 
-std::string with(std::string text, const std::string& from, const std::string& to) {
-  const auto at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
-
 TEST(Loader, DescribesTheProgram) {
   const auto program = load_program("router");
   ASSERT_EQ(program->registers().size(), 1u);

@@ -19,6 +19,12 @@ std::shared_ptr<const Program> load_program(const std::string& name) {
   return Program::load(program_text(name), name + ".json");
 }
 
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
 FrameBuilder& FrameBuilder::put(std::uint64_t value, unsigned bits) {
   for (unsigned shift = bits; shift > 0;) {
     shift -= 8;
@@ -53,7 +59,10 @@ std::vector<std::uint32_t> Recorder::ports() const {
 }
 
 Bench::Bench(const std::string& program, Switch::Options options)
-    : sw(load_program(program), std::move(options), out) {
+    : Bench(load_program(program), std::move(options)) {}
+
+Bench::Bench(std::shared_ptr<const Program> program, Switch::Options options)
+    : sw(std::move(program), std::move(options), out) {
   for (std::uint32_t port = 1; port <= 8; ++port) EXPECT_OK(sw.set_port(port, {}));
 }
 

@@ -22,6 +22,8 @@ inline constexpr std::uint32_t kOut = 2;                 // the port whose queue
 
 std::string program_text(const std::string& name);
 std::shared_ptr<const Program> load_program(const std::string& name);
+// The text with `to` instead of the first `from`.
+std::string with(std::string text, const std::string& from, const std::string& to);
 
 // Appends big-endian numbers. `bits`: a multiple of 8, at most 64.
 class FrameBuilder {
@@ -61,6 +63,7 @@ class Recorder : public Output {
 class Bench {
  public:
   explicit Bench(const std::string& program, Switch::Options options = {});
+  explicit Bench(std::shared_ptr<const Program> program, Switch::Options options = {});
   void receive(std::uint32_t port, const Frame& frame) { sw.receive(port, frame, now); }
   // Performs everything that is due, however late.
   void finish();

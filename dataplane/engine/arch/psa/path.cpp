@@ -44,7 +44,7 @@ void PsaPath::ingress_pass(Packet& packet, PacketState& state, PathKind kind) {
   set(state.phv, m_.ingress.ingress_port, port);
   set(state.phv, m_.ingress.packet_path, kind);
   set(state.phv, m_.ingress.ingress_timestamp, microseconds(core_.clock_ns));
-  set(state.phv, m_.ingress.parser_error, state.error);
+  set(state.phv, m_.ingress.parser_error, state.parser_error());
   state.error = 0;
   set(state.phv, m_.ingress_output.class_of_service, 0);
   set(state.phv, m_.ingress_output.clone, 0);
@@ -176,7 +176,7 @@ bool PsaPath::run_egress(std::uint32_t port, Packet& packet, std::int64_t now_ns
   set(state.phv, m_.egress.packet_path, kind);
   set(state.phv, m_.egress.instance, instance);
   set(state.phv, m_.egress.egress_timestamp, microseconds(now_ns));
-  set(state.phv, m_.egress.parser_error, state.error);
+  set(state.phv, m_.egress.parser_error, state.parser_error());
   state.error = 0;
   set(state.phv, m_.egress_output.clone, 0);
   set(state.phv, m_.egress_output.drop, 0);

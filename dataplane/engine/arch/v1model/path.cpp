@@ -52,7 +52,7 @@ void V1modelPath::run_ingress(Packet* packet, InstanceType type, std::uint32_t k
                                                // set last
     }
     core_.parse(pipeline_, *packet, state, core_.clock_ns);
-    set(state.phv, m_.parser_error, state.error);
+    set(state.phv, m_.parser_error, state.parser_error());
     state.error = 0;
     core_.verify_checksums(pipeline_, *packet, state);
     core_.run_ingress(pipeline_, *packet, state);
@@ -110,7 +110,7 @@ void V1modelPath::clone(const Packet& original, const PacketState& state, Instan
   }
   set(copy->phv, m_.instance_type, type);
   copy->priority = priority_of(copy->phv);
-  copy->truncate = found->second.packet_length;
+  if (found->second.packet_length != 0) copy->truncate = found->second.packet_length;
   core_.replicate(copy, found->second.replicas, m_.egress_rid);
 }
 
@@ -133,7 +133,7 @@ bool V1modelPath::egress(std::uint32_t port, Packet& packet, std::uint32_t waiti
   if (packet.trace != 0) core_.tell_dequeue(packet, port, waiting, now_ns);
   core_.run_egress(pipeline_, packet, state, now_ns);
   if (core_.assertion_failed(state)) return false;
-  if (state.truncate != 0) packet.truncate = state.truncate;
+  packet.truncate = std::min(packet.truncate, state.truncate);
   if (state.clone_session != 0) clone(packet, state, kEgressClone);
   if (state.phv[m_.egress_spec.cell] == core_.options.drop_port) {
     ++core_.ports->stats(port).egress_dropped_packets;

@@ -116,7 +116,6 @@ std::span<const std::byte> Calculations::gather(std::uint32_t index, const Packe
   const Calculation& calculation = image_.calculations[index];
   const Cell* phv = packet.phv;
   BitWriter writer(scratch_.data());
-  std::size_t payload_bytes = 0;
   for (const CalculationInput& input : calculation.inputs) {
     if (input.valid_cell != kNone && phv[input.valid_cell] == 0) continue;
     switch (input.kind) {
@@ -127,28 +126,13 @@ std::span<const std::byte> Calculations::gather(std::uint32_t index, const Packe
       case CalculationInput::Kind::kConstant:
         writer.put_wide(&image_.cell_constants[input.cell], input.width);
         break;
-      case CalculationInput::Kind::kPayload: {
-        writer.pad_to_byte();
-        for (std::uint32_t h : input.headers) {
-          const Header& header = image_.headers[h];
-          if (phv[header.valid_cell] == 0) continue;
-          for (const Field& f : header.fields) {
-            if (f.is_varbit) {
-              writer.put_wide(phv + f.cell + 1, static_cast<unsigned>(phv[f.cell]));
-            } else {
-              writer.put_wide(phv + f.cell, f.width);
-            }
-          }
-        }
-        const auto payload = packet.frame().subspan(packet.cursor);
-        std::copy(payload.begin(), payload.end(), writer.position());
-        payload_bytes = payload.size();
-        break;
-      }
     }
   }
   writer.pad_to_byte();
-  return {scratch_.data(), writer.bytes() + payload_bytes};
+  if (!calculation.with_payload) return {scratch_.data(), writer.bytes()};
+  const auto payload = packet.frame().subspan(packet.cursor);
+  std::copy(payload.begin(), payload.end(), writer.position());
+  return {scratch_.data(), writer.bytes() + payload.size()};
 }
 
 }  // namespace tiercast::engine

@@ -524,6 +524,7 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
         top -= 2;
         if (top[0] == Value{0}) {
           packet.error = static_cast<std::uint32_t>(clamp(top[1]));
+          if (packet.error == 0) packet.error = PacketState::kRejected;
           return 0;
         }
         break;
@@ -547,7 +548,8 @@ Word Interpreter::execute(std::uint32_t pc, std::uint32_t end, PacketState& pack
         break;
       case Op::kTruncate: {
         const std::uint64_t bytes = clamp(*--top);
-        packet.truncate = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, 0xffff));
+        packet.truncate =
+            static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, packet.truncate));
         break;
       }
       case Op::kDigest: packet.digest = i.a; break;

@@ -14,14 +14,11 @@
 
 namespace tiercast::vswitch {
 
-struct Cells {
-  std::uint64_t first, last;  // [first, last)
-};
-
 // The cell that the entry's index names, or all cells if there is no index. place: for messages.
 // Throws RequestError INVALID_ARGUMENT (an index below 0) or OUT_OF_RANGE.
 template <class Entry>
-Cells cells_of(const ProgramInfo::Array& array, const Entry& entry, const std::string& place) {
+engine::CellRange cells_of(const ProgramInfo::Array& array, const Entry& entry,
+                           const std::string& place) {
   if (!entry.has_index()) return {0, array.size};
   const std::int64_t index = entry.index().index();
   if (index < 0)
@@ -43,7 +40,8 @@ void select_cells(const std::map<std::uint32_t, ProgramInfo::Array>& arrays, std
   turn.more = false;
   for (const auto& [array_id, array] : arrays) {
     if (id != 0 && id != array_id) continue;
-    const Cells cells = id == 0 ? Cells{0, array.size} : cells_of(array, entry, array.name);
+    const engine::CellRange cells =
+        id == 0 ? engine::CellRange{0, array.size} : cells_of(array, entry, array.name);
     const std::uint64_t skipped = std::min(skip, cells.last - cells.first);
     skip -= skipped;
     for (std::uint64_t i = cells.first + skipped; i < cells.last; ++i, --left) {

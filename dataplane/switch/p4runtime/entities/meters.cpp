@@ -66,11 +66,10 @@ void write_meter(const Target& target, p4::v1::Update::Type type, const p4::v1::
   const std::string place = fmt::format("meter {}", array.name);
   require_modify(type, place);
   refuse_meter_counters(entry.has_counter_data(), place);
-  const Cells cells = cells_of(array, entry, place);
+  const engine::CellRange cells = cells_of(array, entry, place);
   std::optional<engine::MeterConfig> config;
   if (entry.has_config()) config = meter_config(array.meter_type, entry.config(), place);
-  for (std::uint64_t i = cells.first; i < cells.last; ++i)
-    require(target.pipeline.write_meter(array.name, i, config));
+  require(target.pipeline.write_meter(array.name, cells, config));
 }
 
 void read_meters(const Target& target, const p4::v1::MeterEntry& request, CellTurn& turn,

@@ -270,6 +270,10 @@ bool is_initial(const Entity& entity) {
              entity.counter_entry().data().byte_count() == 0;
     case Entity::kRegisterEntry:
       return entity.register_entry().data().bitstring() == std::string(1, '\0');
+    case Entity::kDirectCounterEntry:
+      return entity.direct_counter_entry().data().packet_count() == 0 &&
+             entity.direct_counter_entry().data().byte_count() == 0;
+    case Entity::kDirectMeterEntry: return !entity.direct_meter_entry().has_config();
     case Entity::kMeterEntry: return !entity.meter_entry().has_config();
     case Entity::kValueSetEntry: return entity.value_set_entry().members_size() == 0;
     default: return false;
@@ -351,6 +355,12 @@ std::vector<p4::v1::Update> snapshot(const Target& target) {
     if (!table.is_const) {
       add_all(p4::v1::Update::INSERT, request);
       add_removed(target, table, updates);
+    } else {  // of constant entries, what can be written
+      Entity counters, meters;
+      counters.mutable_direct_counter_entry()->mutable_table_entry()->set_table_id(id);
+      meters.mutable_direct_meter_entry()->mutable_table_entry()->set_table_id(id);
+      if (table.direct_counter != 0) add_all(p4::v1::Update::MODIFY, counters);
+      if (table.direct_meter != 0) add_all(p4::v1::Update::MODIFY, meters);
     }
     entry.set_is_default_action(true);
     if (!table.has_const_default()) add_all(p4::v1::Update::MODIFY, request);
@@ -374,9 +384,11 @@ void replay(const std::vector<p4::v1::Update>& updates, const Target& target) {
     try {
       write_update(target, update);
     } catch (const RequestError& error) {
-      const bool removed =
-          update.type() == p4::v1::Update::DELETE && error.code() == grpc::NOT_FOUND;
-      if (removed) continue;
+      // Removed already, or of a constant entry that the program has no more.
+      const bool gone = update.type() == p4::v1::Update::DELETE ||
+                        update.entity().has_direct_counter_entry() ||
+                        update.entity().has_direct_meter_entry();
+      if (gone && error.code() == grpc::NOT_FOUND) continue;
       if (error.code() != grpc::ALREADY_EXISTS) throw;
       p4::v1::Update again = update;
       again.set_type(p4::v1::Update::MODIFY);

@@ -14,6 +14,10 @@ namespace {
 using p4::v1::Entity;
 using p4::v1::Update;
 
+// Cells (of counters, registers and meters) that one update of a transaction may change: each is
+// read before, while no packet passes, and kept until the end.
+constexpr std::uint64_t kCellsUndone = 65536;
+
 // The entry that the update names, or null. Its default action is no entry here.
 const p4::v1::TableEntry* entry_of(const Entity& entity) {
   switch (entity.entity_case()) {
@@ -54,7 +58,13 @@ std::vector<Update> inverse(const Target& target, const Update& update) {
   };
   const p4::v1::TableEntry* entry = entry_of(update.entity());
   if (entry == nullptr) {
-    read_entities(target, update.entity(), add);  // which ignores what is not a key
+    CellTurn cells{.most = kCellsUndone};
+    read_entities(target, update.entity(), cells, add);  // which ignores what is not a key
+    if (cells.more)
+      throw RequestError(grpc::RESOURCE_EXHAUSTED,
+                         fmt::format("an update of more than {} cells cannot be undone; valid: an "
+                                     "index, or CONTINUE_ON_ERROR",
+                                     kCellsUndone));
     return updates;
   }
   add(whole_entry(target, *entry));
@@ -73,7 +83,8 @@ std::vector<grpc::Status> write_all_or_none(
       std::vector<Update> back;
       try {
         back = inverse(target, updates[done]);
-      } catch (const RequestError&) {
+      } catch (const RequestError& error) {
+        if (error.code() == grpc::RESOURCE_EXHAUSTED) throw;
         // An entry that cannot be read cannot be written either. The write gives the better error.
       }
       write_update(target, updates[done]);

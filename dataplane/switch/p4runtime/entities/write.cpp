@@ -195,11 +195,9 @@ void write_counter(const Target& target, Update::Type type, const p4::v1::Counte
   const ProgramInfo::Array& array = target.info.counter(entry.counter_id());
   const std::string place = fmt::format("counter {}", array.name);
   require_modify(type, place);
-  const Cells cells = cells_of(array, entry, place);
+  const engine::CellRange cells = cells_of(array, entry, place);
   if (!entry.has_data()) return;
-  const engine::CounterValue value = counter_value(entry.data());
-  for (std::uint64_t i = cells.first; i < cells.last; ++i)
-    require(target.pipeline.write_counter(array.name, i, value));
+  require(target.pipeline.write_counter(array.name, cells, counter_value(entry.data())));
 }
 
 void write_register(const Target& target, Update::Type type, const p4::v1::RegisterEntry& entry) {
@@ -210,10 +208,9 @@ void write_register(const Target& target, Update::Type type, const p4::v1::Regis
     throw RequestError(grpc::UNIMPLEMENTED, place + ": only bit<W> cells can be written");
   if (entry.data().data_case() != p4::v1::P4Data::kBitstring)
     throw invalid(place + ": the data is not a bitstring");
-  const Cells cells = cells_of(array, entry, place);
+  const engine::CellRange cells = cells_of(array, entry, place);
   const std::string value = canonical(entry.data().bitstring(), array.width, place);
-  for (std::uint64_t i = cells.first; i < cells.last; ++i)
-    require(target.pipeline.write_register(array.name, i, value));
+  require(target.pipeline.write_register(array.name, cells, value));
 }
 
 // --- Packet replication engine ---

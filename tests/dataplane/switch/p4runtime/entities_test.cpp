@@ -208,6 +208,25 @@ TEST_F(EntitiesTest, ASnapshotGivesAFreshSwitchTheSameState) {
   expect_snapshot_is_whole();
 }
 
+TEST_F(EntitiesTest, AllCellsOfAnArrayAreWrittenAtOnceAndUndone) {
+  const auto all = [](int packets) {
+    return "counter_entry { counter_id: $entered data { packet_count: " + std::to_string(packets) +
+           " } }";
+  };
+  ASSERT_EQ(modify(all(3)), grpc::OK) << message_;
+  for (const Entity& cell : read("counter_entry { counter_id: $entered }"))
+    ASSERT_EQ(cell.counter_entry().data().packet_count(), 3);
+  expect_undone({update(Update::MODIFY, all(4))});
+}
+
+TEST_F(EntitiesTest, ATransactionHasRoomForTheCellsThatItMayUndo) {
+  const std::string large = "counter_entry { counter_id: $egress_fates data { packet_count: 1 } }";
+  google::protobuf::RepeatedPtrField<Update> batch;
+  *batch.Add() = update(Update::MODIFY, large);
+  EXPECT_EQ(write_all_or_none(target_, batch)[0].error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(modify(large), grpc::OK) << message_;
+}
+
 // Numbers, priorities and flags are those of p4c's own file of entries (--p4runtime-entries-files).
 class InitialEntriesTest : public EntityFixture {
  protected:
@@ -263,6 +282,15 @@ TEST_F(InitialEntriesTest, OfAConstantTableAreConstant) {
   EXPECT_EQ(insert(changed), grpc::PERMISSION_DENIED) << message_;
   EXPECT_EQ(modify(changed), grpc::PERMISSION_DENIED) << message_;
   EXPECT_EQ(remove(changed), grpc::PERMISSION_DENIED) << message_;
+}
+
+TEST_F(InitialEntriesTest, ASnapshotHasTheCountersOfConstantOnes) {
+  const std::string key = ternary("\\022", "\\377") + "priority: 3 ";
+  ASSERT_EQ(modify("direct_counter_entry { " + fixed(key, "") + " data { packet_count: 4 } }"),
+            grpc::OK)
+      << message_;
+  EXPECT_NE(text_of(snapshot(target_)).find("packet_count: 4"), std::string::npos);
+  expect_snapshot_is_whole();
 }
 
 TEST_F(InitialEntriesTest, DefaultActionsSayWhetherTheyAreConstant) {
