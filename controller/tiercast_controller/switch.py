@@ -121,6 +121,8 @@ class ManagedSwitch:
         self._seen = False
         # Whether this controller made every group that has counted since the program was loaded.
         self._made_all_groups = False
+        # Whether the switch has lost its program, and all else with it, since it was last back.
+        self._restarted = False
         self._installers: dict[TreeKey, Installer] = {}
         self._static_turn = asyncio.Lock()  # held while what `_desired` says is written
         self._reachable = asyncio.Event()
@@ -223,6 +225,7 @@ class ManagedSwitch:
             async with self._all_turns():
                 with self._away_if_unreachable():
                     updates = await self._mend()
+            await self._catch_up()
             if updates:
                 self._on_change("mended", updates=updates)
 
@@ -307,7 +310,7 @@ class ManagedSwitch:
             try:
                 left_s = self._patience_s - (time.monotonic() - since_s)
                 await self.client.connect(max(0.0, min(_ATTEMPT_S, left_s)))
-                restarted = await self._restore()
+                await self._restore()
             except NotPrimaryError:
                 raise
             except SwitchError as error:
@@ -325,20 +328,24 @@ class ManagedSwitch:
             self._on_change(
                 "back",
                 away_s=time.monotonic() - since_s,
-                restarted=restarted,
+                restarted=self._restarted,
                 updates=self.client.written - before,
             )
+            self._restarted = False
             return
 
-    async def _restore(self) -> bool:
-        """Brings a switch that has answered again to what it should hold. Returns whether it had
-        lost its program, and with it everything else."""
+    async def _restore(self) -> None:
+        """Brings a switch that has answered again to what it should hold. It may be lost at any
+        step, and the next attempt then goes on from there."""
         async with self._all_turns():
-            restarted = await self.client.set_pipeline()
-            if restarted or not self._seen:
-                self._groups, self._made_all_groups = ReplicationGroups(), restarted
+            runs = await self.client.runs_program()
+            if not (runs and self._seen):
+                self._groups, self._made_all_groups = ReplicationGroups(), not runs
                 for installer in self._installers.values():
                     installer.forget(self._groups)
+            if not runs:
+                self._restarted = True  # first, since it may load the program and not say so
+                await self.client.set_pipeline()
             if not self._seen:
                 found = await self.read_multicast()
                 self._on_found(found)
@@ -348,14 +355,17 @@ class ManagedSwitch:
             await self._set_queues(self._desired().queues)
             await self._restore_links_and_trace()
             self._reachable.set()
-        if restarted:
-            trees = [installer.again() for installer in self._installers.values()]
-            done = asyncio.gather(*trees, return_exceptions=True)
-            either: set[asyncio.Future[Any]] = {done, self.client.lost}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not done.done():
-                self.client.lost.result()
-        return restarted
+        await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        """Returns when the switch holds what the trees should be, not just what it has acknowledged
+        of them. Raises SwitchError if it is lost before."""
+        trees = [one.again() for one in self._installers.values() if one.is_behind]
+        done = asyncio.gather(*trees, return_exceptions=True)
+        either: set[asyncio.Future[Any]] = {done, self.client.lost}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not done.done():
+            self.client.lost.result()
 
     async def _restore_links_and_trace(self) -> None:
         """What is set meanwhile is sent as well: until the switch counts as reachable, nobody else
@@ -374,16 +384,20 @@ class ManagedSwitch:
     async def _take_over(self, found: MulticastState) -> None:
         """Changes what an earlier controller left to what the trees need, and removes everything
         else. To be called before anything else is written for them."""
+        targets = {
+            installer: installer.tree.state(self.switch.name)
+            for installer in self._installers.values()
+        }
         wanted = SessionState()
-        for installer in self._installers.values():
-            wanted.merge(installer.tree.state(self.switch.name))
+        for target in targets.values():
+            wanted.merge(target)
         self._groups.take_over(found, wanted)
         desired, batches = self._groups.plan(found, wanted)
         for batch in batches:
             await self.client.write(self.roles.updates(batch))
         self._groups.written((), desired)
-        for installer in self._installers.values():
-            installer.installed = installer.tree.part_of(desired)
+        for installer, target in targets.items():
+            installer.took_over(installer.tree.part_of(desired), target)
 
     def _is_gone(self, error: SwitchError) -> bool:
         """Whether an error is that of a switch that has died, and may have returned since."""

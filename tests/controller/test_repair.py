@@ -4,6 +4,7 @@ refused write, somebody else's change, and a time away."""
 import asyncio
 from ipaddress import IPv4Address
 
+import grpc
 import pytest
 from p4.v1 import p4runtime_pb2 as p4
 from tiercast_controller.base.errors import SwitchError, UnreachableError
@@ -13,7 +14,7 @@ from tiercast_controller.p4runtime import client as p4runtime
 from tiercast_controller.p4runtime.entities import Op, TableEntry, Update, entry
 
 from ..patience import PATIENCE_S
-from .controller_run import entries_of, without_groups
+from .controller_run import SESSIONS, entries_of, without_groups
 
 
 async def test_a_restart_takes_over_and_multiplies_nothing(start, igmp) -> None:
@@ -137,6 +138,54 @@ async def test_a_switch_that_returns_gets_everything_again(start, igmp) -> None:
         key for key in before if not key.startswith(b"group")
     }
     assert not run.controller.failed.done()
+
+
+@pytest.mark.parametrize("fails", ["SetForwardingPipelineConfig", "Write", "GetPorts", "SetLink"])
+async def test_a_switch_that_is_lost_again_while_it_returns_gets_its_trees(
+    start, igmp, fails
+) -> None:
+    """It has its program by then, so that the next attempt does not find that it had lost it."""
+    run = await start(depth=2, sessions=SESSIONS[:1])
+    await run.report("h3", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("igmp"))
+    await run.controller.set_link("s1", 2, rate_bps=3_000_000)
+    server, before = run.servers["s1"], await run.on_switch("s1")
+    assert before.copies
+    await server.die()
+    await run.until(lambda: run.of("switch"))
+    does, calls = getattr(server, fails), iter([True])
+
+    async def carried_out_but_unanswered(request, context):
+        """Once."""
+        answer = await does(request, context)
+        if next(calls, False):
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "connection reset")
+        return answer
+
+    setattr(server, fails, carried_out_but_unanswered)
+    await server.serve(run.topology.switch("s1").address)
+    await run.until(lambda: len(run.of("switch")) == 2)
+    back = run.of("switch")[1]
+    assert (back["state"], back["restarted"]) == ("back", True)
+    assert server.pipelines_set == 2
+    assert await run.on_switch("s1") == before
+    assert [link.rate_bps for link in server.links if link.HasField("rate_bps")][-1] == 3_000_000
+    assert not run.controller.failed.done()
+
+
+async def test_what_a_switch_lacks_of_its_trees_is_mended(start, igmp) -> None:
+    """Though it has acknowledged no more than it holds."""
+    run = await start(depth=1)
+    await run.report("h1", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("igmp"))
+    before = await run.on_switch("s0")
+    installer = run.controller._switches["s0"].installer(1)
+    target = installer._target
+    await installer.set_target(SessionState())
+    installer._target = target
+    assert await run.on_switch("s0") == SessionState()
+    await run.controller.mend()
+    assert await run.on_switch("s0") == before
 
 
 async def test_a_stream_that_breaks_changes_nothing(start, igmp) -> None:

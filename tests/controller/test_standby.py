@@ -1,13 +1,14 @@
 """Standbys: when one takes the switches over, and what it does with those that are away."""
 
 import asyncio
+from ipaddress import IPv4Address
 from itertools import chain
 
 import pytest
 from p4.v1 import p4runtime_pb2 as p4
 from tiercast_controller.base.errors import NotPrimaryError
 from tiercast_controller.controller import Controller
-from tiercast_controller.network.topology import group_address
+from tiercast_controller.network.topology import AnySourceGroup, group_address
 from tiercast_controller.p4runtime import client as p4runtime
 from tiercast_controller.p4runtime import standby
 from tiercast_controller.p4runtime import stream as p4runtime_stream
@@ -149,6 +150,33 @@ async def test_a_switch_that_was_away_when_a_standby_took_over_keeps_what_it_hel
                 assert name == "s1" and update.type == p4.Update.DELETE
                 replication = update.entity.packet_replication_engine_entry
                 assert replication.HasField("multicast_group_entry")
+    finally:
+        await second.stop()
+
+
+async def test_a_group_stays_at_a_switch_that_returns_while_another_change_of_it_goes_on(
+    start, igmp, program
+) -> None:
+    group = AnySourceGroup(IPv4Address("230.4.4.1"), ("h0",))
+    run = await start(depth=2, sessions=SESSIONS[:1], groups=[group])
+    await run.report("h3", igmp.join(group.address))  # behind s1
+    await run.until(lambda: run.of("igmp"))
+    before = await run.on_switch("s1")
+    await run.servers["s1"].close()
+    await run.until(lambda: run.of("switch"))
+    second = Controller(run.topology, SESSIONS[:1], program, groups=[group])
+    standing_by = asyncio.create_task(second.stand_by())
+    await run.controller.stop()
+    await asyncio.wait_for(standing_by, PATIENCE_S)
+    try:
+        await second.start()
+        async with second._subscriptions._moving[group.address]:
+            written = len(run.servers["s1"].batches)
+            await run.servers["s1"].serve(run.topology.switch("s1").address)
+            await run.until(lambda: not second.is_away("s1"))
+            await second.mend()
+            assert len(run.servers["s1"].batches) == written
+        assert (await second.read_multicast("s1")).forwarding() == before
     finally:
         await second.stop()
 

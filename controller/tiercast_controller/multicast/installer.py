@@ -64,6 +64,15 @@ class Installer:
         self.installed = MulticastState()
         self._groups = groups
 
+    def took_over(self, installed: MulticastState, target: SessionState) -> None:
+        """Others have brought the switch to `target`. To be called with `turn` held."""
+        self.installed, self._target = installed, target
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the switch is known to do something else for this tree than it should."""
+        return self.installed.forwarding() != self._target
+
     def again(self) -> asyncio.Future[None]:
         """Brings the switch to the target anew."""
         return self.set_target(self._target)

@@ -156,6 +156,9 @@ class P4RuntimeClient:
             raise await self._or_displaced(refused, error) from None
         return True
 
+    async def runs_program(self, timeout_s: float = 30) -> bool:
+        return await self.running_cookie(timeout_s) == self.program.cookie
+
     async def version(self, timeout_s: float = 5) -> str:
         """The version of P4Runtime that the switch speaks, such as "1.4.1"; "unknown" if it does
         not say."""
