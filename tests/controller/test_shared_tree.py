@@ -258,17 +258,20 @@ class Lab:
         switch, port = self.topology.attachment(host)
         await self.servers[switch].punt(self.program, port, frame)
         if changes is not None:
-            async with asyncio.timeout(PATIENCE_S):
-                while len(self.igmp()) < changes:
-                    await asyncio.sleep(0.005)
+            await self.until(lambda: len(self.igmp()) >= changes)
 
     def igmp(self) -> list[dict]:
         return [event.fields for event in self.events if event.kind == "igmp"]
 
-    async def held(self) -> dict[str, frozenset[int]]:
-        """The ports that get a copy, by switch, as the switches say."""
+    async def until(self, condition) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                await asyncio.sleep(0.005)
+
+    async def held(self, *switches: str) -> dict[str, frozenset[int]]:
+        """The ports that get a copy, by switch (none: all), as the switches say."""
         result = {}
-        for name in self.servers:
+        for name in switches or self.servers:
             state = (await self.controller.read_multicast(name)).forwarding()
             if ADDRESS in state.copies:
                 result[name] = state.copies[ADDRESS]
@@ -350,14 +353,49 @@ async def test_a_member_that_joins_while_it_moves_waits(lab: Lab, igmp) -> None:
         server.answers_writes.clear()
     moved = asyncio.create_task(lab.controller.set_link("s0", 3, wire=queue_pb2.Wire(up=False)))
     await lab.report("h1", igmp.join(ADDRESS, reporter="10.0.1.2"))
-    async with asyncio.timeout(PATIENCE_S):
-        while len(lab.controller.group_members()) < 2:
-            await asyncio.sleep(0.005)
+    await lab.until(lambda: len(lab.controller.group_members()) == 2)
     for server in lab.servers.values():
         server.answers_writes.set()
     await moved
     await lab.report("h1", igmp.join(ADDRESS, reporter="10.0.1.2"), changes=2)
     assert await lab.held() == {"s0": {2}, "s1": {1, 2}, "s2": {1, 3}}
+
+
+async def test_changes_that_need_no_switch_that_is_away_do_not_wait_for_it(lab: Lab, igmp) -> None:
+    await lab.report("h2", igmp.join(ADDRESS, reporter="10.0.2.2"), changes=1)
+    await lab.servers["s2"].close()
+    await lab.until(lambda: lab.controller.is_away("s2"))
+    await lab.report("h1", igmp.join(ADDRESS, reporter="10.0.1.2"))  # s2 has to lead there
+    await lab.until(lambda: len(lab.controller.group_members()) == 2)
+    await lab.report("h0", igmp.join(ADDRESS, reporter="10.0.0.2"), changes=2)
+    assert await lab.held("s0", "s1") == {"s0": {1, 2, 3}, "s1": {1, 3}}
+    await lab.report("h1", igmp.leave(ADDRESS, reporter="10.0.1.2"), changes=3)
+    assert await lab.held("s0", "s1") == {"s0": {1, 3}, "s1": {3}}
+    assert [(one["action"], one["switch"]) for one in lab.igmp()[1:]] == [
+        ("join", "s0"),
+        ("leave", "s1"),
+    ]
+    await lab.servers["s2"].serve(lab.topology.switch("s2").address)
+    await lab.until(lambda: len(lab.igmp()) == 4)
+    assert (lab.igmp()[3]["action"], lab.igmp()[3]["switch"]) == ("join", "s1")
+    assert await lab.held() == {"s0": {1, 3}, "s1": {3}, "s2": {1, 2}}
+
+
+async def test_it_moves_where_switches_answer_and_elsewhere_when_they_return(
+    lab: Lab, igmp
+) -> None:
+    await lab.report("h1", igmp.join(ADDRESS, reporter="10.0.1.2"), changes=1)
+    await lab.report("h2", igmp.join(ADDRESS, reporter="10.0.2.2"), changes=2)
+    await lab.servers["s1"].close()
+    await lab.until(lambda: lab.controller.is_away("s1"))
+    move = lab.controller.set_link("s0", 3, wire=queue_pb2.Wire(up=False))
+    await asyncio.wait_for(move, PATIENCE_S)
+    assert await lab.held("s0", "s2") == {"s0": {2}, "s2": {1, 3}}
+    await lab.report("h0", igmp.join(ADDRESS, reporter="10.0.0.2"))
+    await lab.until(lambda: len(lab.controller.group_members()) == 3)
+    await lab.servers["s1"].serve(lab.topology.switch("s1").address)
+    await lab.until(lambda: len(lab.igmp()) == 3)
+    assert await lab.held() == {"s0": {1, 2}, "s1": {1, 2, 3}, "s2": {1, 3}}
 
 
 async def test_a_restart_takes_over_its_members(lab: Lab, igmp) -> None:

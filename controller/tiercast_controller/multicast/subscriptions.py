@@ -87,7 +87,7 @@ class Subscriptions:
         self._away: set[str] = set()  # switches whose members are not known
         self._trees = {session.number: SessionTrees(topology, session) for session in sessions}
         self._shared = {group.address: SharedTree(topology, group) for group in groups}
-        # While a shared tree moves, members wait.
+        # While a shared tree moves, changes of its members wait, and it waits for theirs.
         self._moving = {group.address: asyncio.Lock() for group in groups}
         self._leave_latency_s = leave_latency_s
         self._membership: Membership[LayerMember] = Membership(lifetime_s, leave_latency_s)
@@ -214,40 +214,21 @@ class Subscriptions:
             self._install_shared("expire", place, UNKNOWN_REPORTER, time.monotonic_ns(), changed)
 
     async def reroute(self) -> None:
-        """Moves the trees to the paths that the topology has now. What waits for a switch that is
-        away goes on beside. Raises SwitchError."""
+        """Moves the trees to the paths that the topology has now. A switch that is away gets its
+        part when it returns. Raises SwitchError."""
         for number, tree in self._trees.items():
             for name in tree.reroute():
                 # One after another: a switch gets its state before packets come on the new path.
                 await self._held_or_away(name, self._set_target(name, number, tree.state(name)))
-        for address, shared in self._shared.items():
-            moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._spawn(self._move(shared, moved), f"new paths of {address}")
-            waits = [
-                asyncio.ensure_future(self._held_or_away(switch.name, moved))
-                for switch in self._topology.switches
-            ]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for one in waits:
-                one.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
-            if moved.done():
-                moved.result()
+        for shared in self._shared.values():
+            await self._move(shared)
 
-    async def _move(self, shared: SharedTree, moved: asyncio.Future[None]) -> None:
-        """`moved` is then done, or has the SwitchError."""
-        try:
-            async with self._moving[shared.group.address]:
-                changed = shared.reroute()
-                # Parts of two trees together may be a loop: the old one goes first.
-                await self._hold(shared, dict.fromkeys(changed, SessionState()))
-                await self._hold(shared, {name: shared.state(name) for name in changed})
-        except SwitchError as error:  # reported by on_failure, too
-            moved.set_exception(error)
-            moved.exception()  # nobody may wait any more
-        finally:
-            if not moved.done():
-                moved.set_result(None)
+    async def _move(self, shared: SharedTree) -> None:
+        async with self._moving[shared.group.address]:
+            changed = shared.reroute()
+            # Parts of two trees together may be a loop: the old one goes first.
+            await self._bring(shared, dict.fromkeys(changed, SessionState()))
+            await self._bring(shared, {name: shared.state(name) for name in changed})
 
     def _layer(self, group: IPv4Address) -> tuple[int, int] | None:
         """The session and rank of a group; None for one of no session of the run."""
@@ -373,9 +354,8 @@ class Subscriptions:
         pending = self._set_targets(tree, changed)
 
         async def finish() -> None:
-            results = await asyncio.gather(*pending, return_exceptions=True)
-            if any(isinstance(r, BaseException) for r in results):
-                return  # reported by on_failure
+            if not await _all_held(pending):
+                return
             on_held()
             # Sent only when the path is ready, so that a layer's first packet finds it.
             self._tell(tree.session.number, change, top_rank)
@@ -408,23 +388,33 @@ class Subscriptions:
         async def finish() -> None:
             async with self._moving[shared.group.address]:
                 try:
-                    await self._hold(shared, {switch: shared.state(switch) for switch in changed})
+                    pending = await self._bring(
+                        shared, {switch: shared.state(switch) for switch in changed}
+                    )
                 except SwitchError:
                     return  # reported by on_failure
-            on_held()
+            # Beside, since a switch that is away may take long.
+            if await _all_held(pending):
+                on_held()
 
         self._spawn(finish(), name)
 
     def _set_targets(self, tree: Tree, switches: Iterable[str]) -> list[asyncio.Future[None]]:
         return [self._set_target(name, tree.key, tree.state(name)) for name in switches]
 
-    async def _hold(self, tree: Tree, states: dict[str, SessionState]) -> None:
-        """Returns when these switches hold these states of a tree. Raises the first SwitchError,
-        after all have answered."""
-        pending = [self._set_target(name, tree.key, state) for name, state in states.items()]
-        for result in await asyncio.gather(*pending, return_exceptions=True):
+    async def _bring(
+        self, tree: Tree, states: dict[str, SessionState]
+    ) -> list[asyncio.Future[None]]:
+        """Returns when these switches hold these states of a tree, or are away. The futures are done
+        when they hold them. Raises the first SwitchError, after all have answered."""
+        pending = {
+            name: self._set_target(name, tree.key, state) for name, state in states.items()
+        }
+        waits = [self._held_or_away(name, one) for name, one in pending.items()]
+        for result in await asyncio.gather(*waits, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
+        return list(pending.values())
 
     def _emit_installed(
         self,
@@ -470,6 +460,12 @@ class Subscriptions:
             port=packet.port,
             reason=reason,
         )
+
+
+async def _all_held(pending: Iterable[asyncio.Future[None]]) -> bool:
+    """Whether all have succeeded, once all are done. What has failed is reported by on_failure."""
+    results = await asyncio.gather(*pending, return_exceptions=True)
+    return not any(isinstance(result, BaseException) for result in results)
 
 
 def _nothing() -> None:
