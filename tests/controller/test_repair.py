@@ -2,19 +2,27 @@
 refused write, somebody else's change, and a time away."""
 
 import asyncio
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Interface
 
 import grpc
 import pytest
 from p4.v1 import p4runtime_pb2 as p4
 from tiercast_controller.base.errors import SwitchError, UnreachableError
+from tiercast_controller.controller import Controller
 from tiercast_controller.multicast.trees import SessionState
-from tiercast_controller.network.topology import AnySourceGroup, Session, group_address
+from tiercast_controller.network.topology import (
+    AnySourceGroup,
+    Host,
+    Session,
+    Switch,
+    Topology,
+    group_address,
+)
 from tiercast_controller.p4runtime import client as p4runtime
 from tiercast_controller.p4runtime.entities import Op, TableEntry, Update, entry
 
 from ..patience import PATIENCE_S
-from .controller_run import SESSIONS, entries_of, without_groups
+from .controller_run import SESSIONS, Run, entries_of, without_groups
 
 
 async def test_a_restart_takes_over_and_multiplies_nothing(start, igmp) -> None:
@@ -45,6 +53,42 @@ async def test_a_restart_with_other_sessions_removes_what_is_stale(start, igmp) 
     await run.controller.stop()
     again = await start(run=run, sessions=[Session(3, 1, "h0")])
     assert await again.on_switch("s0") == SessionState()
+
+
+async def test_a_restart_without_a_link_removes_what_led_there(
+    igmp, program, reference_switches, socket_directory
+) -> None:
+    group = AnySourceGroup(IPv4Address("230.4.4.1"), ("h0",))
+
+    def star(hosts: int) -> Topology:
+        topology = Topology()
+        topology.add_switch(Switch("s0", 1, f"unix:{socket_directory}/s0.sock", 0x020000010000))
+        for n in range(hosts):
+            topology.add_host(Host(f"h{n}", IPv4Interface(f"10.0.{n}.2/24"), 0x020000000000 + n))
+            topology.connect("s0", n + 1, f"h{n}")
+        return topology
+
+    def controller(topology: Topology, events: list) -> Controller:
+        sessions = [Session(1, 2, "h0")]
+        return Controller(topology, sessions, program, groups=[group], on_event=events.append)
+
+    before, after = star(3), star(2)
+    servers, events = await reference_switches(before), []
+    first = Run(before, servers, program, controller(before, events), events)
+    await first.controller.start()
+    for address in (group_address(1, 0), group.address):
+        for host in ("h1", "h2"):
+            await first.report(host, igmp.join(address))
+    await first.until(lambda: len(first.of("igmp")) == 4)
+    await first.controller.stop()
+    second = controller(after, [])
+    try:
+        await second.start()
+        held = (await second.read_multicast("s0")).forwarding()
+        assert held.copies == dict.fromkeys((group_address(1, 0), group.address), frozenset({2}))
+        assert held.tops == {(2, 1): 0}
+    finally:
+        await second.stop()
 
 
 async def test_a_refused_write_is_mended_from_what_the_switch_holds(start, igmp) -> None:

@@ -146,7 +146,8 @@ class Subscriptions:
         now_s = time.monotonic()
         changed: dict[TreeKey, set[str]] = defaultdict(set)
         for address, mgid in state.routes.items():
-            ports = state.groups.get(mgid, frozenset())
+            # The earlier controller may have known links that are gone.
+            ports = state.groups.get(mgid, frozenset()) & set(self._topology.ports(switch))
             at_hosts = [port for port in ports if self._topology.is_host_port(switch, port)]
             towards = {self._topology.neighbour(switch, port) for port in ports} & self._away
             if shared := self._shared.get(address):
