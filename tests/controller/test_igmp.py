@@ -64,9 +64,9 @@ def test_version_3_with_several_records() -> None:
 @pytest.mark.parametrize(
     ("kind", "sources", "wants"),
     [
-        (RecordType.IS_INCLUDE, (), False),
+        (RecordType.IS_INCLUDE, (), None),
         (RecordType.IS_INCLUDE, (SOURCE,), True),
-        (RecordType.IS_INCLUDE, (OTHER,), False),
+        (RecordType.IS_INCLUDE, (OTHER,), None),
         (RecordType.TO_INCLUDE, (), False),
         (RecordType.TO_INCLUDE, (OTHER, SOURCE), True),
         (RecordType.IS_EXCLUDE, (), True),

@@ -13,11 +13,13 @@ from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.controller import Controller
 from tiercast_controller.multicast.igmp import Type, parse_frame
 from tiercast_controller.multicast.querier import Inquiries, Querier
-from tiercast_controller.network.topology import group_address
+from tiercast_controller.network.topology import AnySourceGroup, group_address
 from tiercast_controller.p4runtime import stream as p4runtime_stream
 
 from ..patience import PATIENCE_S
 from .controller_run import SESSIONS, run_until
+
+ANY_SOURCE = AnySourceGroup(IPv4Address("230.4.4.1"), ("h0",))
 
 
 async def test_a_takeover_asks_for_what_it_may_have_missed(start, igmp, monkeypatch) -> None:
@@ -44,6 +46,38 @@ async def test_a_takeover_asks_for_what_it_may_have_missed(start, igmp, monkeypa
         ("join", 1, 2),
         ("expire", 0, 3),
     ]
+
+
+@pytest.mark.parametrize("group", [group_address(1, 0), ANY_SOURCE.address], ids=["session", "any"])
+async def test_an_answer_in_several_records_is_of_a_member(start, igmp, group) -> None:
+    """RFC 3376 4.2.16: a host that wants several sources may name each in a record of its own."""
+    run = await start(depth=1, groups=[ANY_SOURCE])
+    sources = ("10.0.0.2", "10.9.9.9")
+    for kind in (5, 1):  # it allows them, and answers a query
+        for source in sources:
+            await run.report("h1", igmp.v3(str(group), kind, (source,)))
+    await run.heard()
+    (member,) = [*run.controller.members(), *run.controller.group_members()]
+    assert (member.switch, member.port) == ("s0", 2)
+    await run.report("h1", igmp.v3(str(group), 6, sources))
+    await run.until(lambda: len(run.of("igmp")) == 2)
+    assert [e["action"] for e in run.of("igmp")] == ["join", "leave"]
+
+
+async def test_who_does_not_name_the_source_after_a_takeover_is_gone(
+    start, igmp, monkeypatch
+) -> None:
+    """It blocked the source while nobody heard it, and answers with the other one."""
+    soon = Querier(interval_s=1, max_response_s=0.1, startup_interval_s=0.1)
+    monkeypatch.setattr(controller_module, "Querier", lambda: soon)
+    run, group = await start(depth=1), str(group_address(1, 0))
+    await run.report("h1", igmp.v3(group, 5, ("10.0.0.2", "10.9.9.9")))
+    await run.until(lambda: run.of("igmp"))
+    await run.controller.stop()
+    again = await start(run=run)
+    await again.report("h1", igmp.v3(group, 1, ("10.9.9.9",)))
+    await again.until(lambda: again.of("igmp"))
+    assert again.of("igmp")[0]["action"] == "expire"
 
 
 @pytest.mark.parametrize("version", [2, 3])

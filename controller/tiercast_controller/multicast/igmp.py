@@ -50,15 +50,16 @@ class GroupRecord:
         """Whether the reporter now wants `group` from `source`; None: the record does not say.
 
         A session has one source, so a filter of any length comes down to this one answer. An
-        any-source join is EXCLUDE(); a source-specific one is ALLOW(source) or INCLUDE(source). The
-        answers are exact: ALLOW and BLOCK change only the sources that they list.
+        any-source join is EXCLUDE(); a source-specific one is ALLOW(source) or INCLUDE(source).
+        ALLOW and BLOCK change only the sources that they list. So does IS_INCLUDE (RFC 3376 6.4.1):
+        a host may split its answer to a query over several records (4.2.16).
         """
         listed = source in self.sources
-        if self.type in (RecordType.IS_INCLUDE, RecordType.TO_INCLUDE):
+        if self.type is RecordType.TO_INCLUDE:
             return listed
         if self.type in (RecordType.IS_EXCLUDE, RecordType.TO_EXCLUDE):
             return not listed
-        if self.type is RecordType.ALLOW:
+        if self.type in (RecordType.IS_INCLUDE, RecordType.ALLOW):
             return True if listed else None
         return False if listed else None
 
