@@ -113,6 +113,27 @@ async def test_the_later_controller_wins_and_the_earlier_knows(switch, program) 
     await second.close()
 
 
+async def test_of_two_that_claim_at_once_the_higher_one_wins(switch, program) -> None:
+    """It hears of the other's success before the switch has read what it asks."""
+    lower, higher = (
+        P4RuntimeClient("s0", switch[0].device_id, switch[0].address, program) for _ in range(2)
+    )
+    await higher.stream.watch()
+    async with higher.stream._writing:
+        claims = asyncio.create_task(higher.connect(PATIENCE_S))
+        await asyncio.sleep(0)  # it is about to ask
+        await lower.connect(PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S):
+            while higher.stream.standing is not stream.Standing.ANOTHERS:
+                await asyncio.sleep(0.005)
+    await claims
+    await higher.write([Update(Op.INSERT, HOST)])
+    with pytest.raises(NotPrimaryError, match="another controller is primary"):
+        await asyncio.wait_for(asyncio.shield(lower.lost), PATIENCE_S)
+    await lower.close()
+    await higher.close()
+
+
 async def test_packets_in_and_out(client, switch, program) -> None:
     await switch[1].punt(program, 3, b"frame")
     packet = await asyncio.wait_for(client.packet_in.get(), PATIENCE_S)

@@ -94,7 +94,8 @@ class ControlStream:
         self._role = role
         self._program = program
         self._stub = stub
-        self._answers: asyncio.Queue[Standing] = asyncio.Queue()
+        # With the highest election id that the switch had seen by then.
+        self._answers: asyncio.Queue[tuple[Standing, int]] = asyncio.Queue()
         self._call: (
             grpc.aio.StreamStreamCall[p4.StreamMessageRequest, p4.StreamMessageResponse] | None
         ) = None
@@ -180,14 +181,17 @@ class ControlStream:
     async def _claim(self) -> None:
         while True:
             await self._ask(self._election_id)
-            answer = await self._next_answer()
+            answer, highest = await self._next_answer()
+            # What tells of none but lower ids was said to another's ask, before ours was read.
+            while answer is not Standing.OURS and highest < self._election_id:
+                answer, highest = await self._next_answer()
             if answer is Standing.OURS:
                 return
             if answer is Standing.ANOTHERS:
                 raise self._not_primary()
             # Nobody is, but one with a higher id was: we waited for its end, or the clock of ours
             # was set back.
-            self._election_id = self._highest + _ABOVE
+            self._election_id = highest + _ABOVE
 
     async def _ask(self, election_id: int | None) -> None:
         assert self._call is not None
@@ -204,7 +208,7 @@ class ControlStream:
             async with self._writing:
                 await self._call.write(request)
 
-    async def _next_answer(self) -> Standing:
+    async def _next_answer(self) -> tuple[Standing, int]:
         answer = asyncio.ensure_future(self._answers.get())
         either: set[asyncio.Future[Any]] = {answer, self.lost}
         try:
@@ -250,7 +254,7 @@ class ControlStream:
         self._highest = arbitration.election_id.high << 64 | arbitration.election_id.low
         self.changed.set()
         if not self._connected:
-            self._answers.put_nowait(self.standing)
+            self._answers.put_nowait((self.standing, self._highest))
         elif self.standing is not Standing.OURS:
             self._fail(self._not_primary())
 
