@@ -292,6 +292,34 @@ def test_a_moved_path_still_takes_what_is_on_its_way(tree_of) -> None:
     assert ports("s2") == Upstream(source, 1, 2)
 
 
+def test_what_leads_to_a_switch_that_is_away_outlasts_known_members_behind_it() -> None:
+    """A chain s0, s1, s2, of which s1 does not answer. h2, at s2, comes and goes."""
+    topology = chain()
+    trees, group = SessionTrees(topology, SESSION), group_address(1, 0)
+    assert trees.lead_to(0, "s1") == {"s0"}
+    assert trees.join(0, "s2", 1) == {"s1", "s2"}
+    assert trees.leave(0, "s2", 1) == {"s1", "s2"}
+    assert trees.state("s0").copies == {group: frozenset({2})}
+    assert trees.prune("s1") == {"s0"}
+    assert trees.state("s0") == SessionState()
+
+
+def test_what_leads_to_a_switch_that_is_away_leads_there_on_a_new_path() -> None:
+    topology = ring()
+    trees, group = SessionTrees(topology, SESSION), group_address(1, 0)
+    assert trees.lead_to(0, "s2") == {"s0", "s1"}
+    topology.change_link("s0", 2, up=False)  # to s1
+    trees.reroute()
+    copies = {f"s{n}": trees.state(f"s{n}").copies for n in range(4)}
+    assert copies == {
+        "s0": {group: frozenset({4})},
+        "s1": {},
+        "s2": {},
+        "s3": {group: frozenset({2})},
+    }
+    assert trees.prune("s2") == {"s0", "s3"}
+
+
 def test_without_the_check_a_group_is_forwarded_wherever_it_comes_from(tree_of) -> None:
     topology = tree_of(1)
     topology.checks = Checks(source=False)
@@ -304,6 +332,19 @@ def test_without_the_check_a_group_is_forwarded_wherever_it_comes_from(tree_of) 
     topology.checks = Checks()
     _, batches = groups.plan(installed, trees.state("s0"))
     assert [update.op for batch in batches for update in batch] == [Op.MODIFY]
+
+
+def chain() -> Topology:
+    """s0, s1 and s2 in a row, each linked to the next by its port 2 and to the one before by port
+    3, with a host each at port 1."""
+    topology = Topology()
+    for n in range(3):
+        topology.add_switch(Switch(f"s{n}", n + 1, "unix:/none"))
+        topology.add_host(Host(f"h{n}", IPv4Interface(f"10.0.{n}.2/24"), n))
+        topology.connect(f"s{n}", 1, f"h{n}")
+    for n in range(2):
+        topology.connect(f"s{n}", 2, f"s{n + 1}", 3)
+    return topology
 
 
 def ring() -> Topology:

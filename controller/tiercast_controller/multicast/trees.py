@@ -140,6 +140,8 @@ class SessionTrees:
         self._source = int(topology.host(session.source).interface.ip)
         self._former: dict[str, int] = {}  # Upstream.former of switches whose path has moved
         self._ports: list[dict[str, set[int]]] = [defaultdict(set) for _ in range(session.layers)]
+        # By rank: the switches behind which there may be members that are not known.
+        self._unknown: list[set[str]] = [set() for _ in range(session.layers)]
 
     @property
     def key(self) -> TreeKey:
@@ -171,7 +173,8 @@ class SessionTrees:
         while port in ports[switch]:
             ports[switch].remove(port)
             changed.add(switch)
-            if ports[switch] or switch == self.source_switch:
+            kept = ports[switch] or switch in self._unknown[rank]
+            if kept or switch == self.source_switch:
                 break
             switch, port = self._towards_source(switch)
         return changed
@@ -179,15 +182,17 @@ class SessionTrees:
     def lead_to(self, rank: int, switch: str) -> set[str]:
         """Behind `switch` there may be members that are not known. Returns the switches whose
         state changes."""
+        self._unknown[rank].add(switch)
         return self.join(rank, *self._towards_source(switch))
 
     def prune(self, switch: str) -> set[str]:
         """Undoes lead_to where there are none: all members behind `switch` are known. Returns the
         switches whose state changes."""
         changed: set[str] = set()
-        if switch != self.source_switch:
-            for rank, ports in enumerate(self._ports):
-                if not ports[switch]:
+        for rank, unknown in enumerate(self._unknown):
+            if switch in unknown:
+                unknown.remove(switch)
+                if not self._ports[rank][switch]:
                     changed |= self.leave(rank, *self._towards_source(switch))
         return changed
 
@@ -212,6 +217,9 @@ class SessionTrees:
         self._ports = [defaultdict(set) for _ in self._ports]
         for rank, switch, port in members:
             self.join(rank, switch, port)
+        for rank, unknown in enumerate(self._unknown):
+            for switch in unknown:
+                self.join(rank, *self._towards_source(switch))
         affected = before.keys() | {switch for ports in self._ports for switch in ports}
         return [
             switch
