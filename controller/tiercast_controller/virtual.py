@@ -150,6 +150,7 @@ def described(roles: Roles, switch: str, update: Update) -> SwitchUpdate:
         result.group.id = entity.mgid
         result.group.ports.extend(sorted(entity.ports))
     elif isinstance(entity, CloneSession):
+        assert entity.port is not None  # none goes
         result.clone.id, result.clone.port = entity.number, entity.port
     elif isinstance(entity, RegisterCell):
         result.cell.CopyFrom(roles.described(entity))

@@ -341,6 +341,29 @@ async def test_what_somebody_else_wrote_with_other_actions_is_replaced_or_remove
     }
 
 
+@pytest.mark.parametrize("aggregation", ["network", "sender"])
+async def test_a_clone_session_with_other_replicas_is_replaced_or_removed(
+    start, aggregation
+) -> None:
+    run = await start(depth=1, sessions=[])
+    await run.controller.stop()
+    entity = p4.Entity()
+    clones = entity.packet_replication_engine_entry.clone_session_entry
+    clones.session_id = 1
+    for port in (1, 2):
+        clones.replicas.add(egress_port=port, instance=1)
+    server = run.servers["s0"]
+    server.entities[b"clone session 1"] = entity
+    await start(run=run, sessions=[Session(1, 2, "h0", aggregation=aggregation)])
+    ports = [
+        replica.egress_port
+        for key, held in server.entities.items()
+        if key == b"clone session 1"
+        for replica in held.packet_replication_engine_entry.clone_session_entry.replicas
+    ]
+    assert ports == ([510] if aggregation == "network" else [])
+
+
 async def test_a_switch_that_leaves_a_repair_unanswered_gets_the_change_when_it_returns(
     start,
 ) -> None:

@@ -224,16 +224,16 @@ class P4RuntimeClient:
             groups[group.multicast_group_id] = frozenset(map(_port_of, group.replicas))
         return groups
 
-    async def read_clone_sessions(self) -> dict[int, int]:
-        """All clone sessions of one replica: its port by the session's number. Raises
-        UnsupportedError on bmv2."""
+    async def read_clone_sessions(self) -> dict[int, int | None]:
+        """All clone sessions: the port of the one replica by the session's number; None if it has
+        other replicas. Raises UnsupportedError on bmv2."""
         wanted = p4.Entity()
         wanted.packet_replication_engine_entry.clone_session_entry.SetInParent()
         sessions = {}
         async for entity in self._read([wanted]):
             session = entity.packet_replication_engine_entry.clone_session_entry
-            if len(session.replicas) == 1:
-                sessions[session.session_id] = _port_of(session.replicas[0])
+            ports = [_port_of(replica) for replica in session.replicas]
+            sessions[session.session_id] = ports[0] if len(ports) == 1 else None
         return sessions
 
     async def read_counter(self, counter: str) -> dict[int, tuple[int, int]]:
@@ -375,7 +375,8 @@ class P4RuntimeClient:
         if isinstance(entity, CloneSession):
             clones = message.packet_replication_engine_entry.clone_session_entry
             clones.session_id = entity.number
-            clones.replicas.add(egress_port=entity.port, instance=_REPLICA_INSTANCE)
+            if entity.port is not None:
+                clones.replicas.add(egress_port=entity.port, instance=_REPLICA_INSTANCE)
             return message
         group = message.packet_replication_engine_entry.multicast_group_entry
         group.multicast_group_id = entity.mgid

@@ -104,7 +104,7 @@ class CloneSession:
     """A clone session of the packet replication engine, with one replica."""
 
     number: int  # 1..65535
-    port: int
+    port: int | None  # None: it goes, or has other replicas
 
     def __str__(self) -> str:
         return f"clone session {self.number} -> port {self.port}"

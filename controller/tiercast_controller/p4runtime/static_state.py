@@ -26,7 +26,8 @@ class StaticState:
     """By the program's names."""
 
     entries: tuple[TableEntry, ...] = ()
-    clones: Mapping[int, int] | None = field(default_factory=dict)  # ports by clone session
+    # Ports by clone session, None where it has other replicas than one.
+    clones: Mapping[int, int | None] | None = field(default_factory=dict)
     meters: Mapping[Cell, MeterCell] = field(default_factory=dict)
     cells: Mapping[Cell, RegisterCell] | None = field(default_factory=dict)  # of registers
     # Of clones and cells None: it is not known what a switch holds, since not every one says that.
@@ -86,7 +87,9 @@ def _limits_alike(held: MeterCell | None, wanted: MeterCell) -> bool:
     return held == wanted
 
 
-async def read_clones(client: P4RuntimeClient, ours: Collection[int]) -> dict[int, int] | None:
+async def read_clones(
+    client: P4RuntimeClient, ours: Collection[int]
+) -> dict[int, int | None] | None:
     """The ports of those clone sessions that are `ours`; None if the switch does not say."""
     try:
         found = await client.read_clone_sessions()
@@ -112,7 +115,7 @@ async def read_cells(
     return found
 
 
-async def write_unread_clones(client: P4RuntimeClient, wanted: Mapping[int, int]) -> None:
+async def write_unread_clones(client: P4RuntimeClient, wanted: Mapping[int, int | None]) -> None:
     """Sets clone sessions of a switch that does not say which it has. Raises WriteError."""
     sessions = [CloneSession(number, port) for number, port in wanted.items()]
     try:
