@@ -125,6 +125,39 @@ async def test_a_leave_prunes_after_its_latency_unless_the_host_joins_again(star
     assert run.of("membership")[-1] == {"session": 1, "top_rank": -1}
 
 
+async def test_a_sender_is_told_of_a_layer_when_its_path_is_ready(start, igmp) -> None:
+    """Not when a path of a lower one is. Once it is, another member's path holds up nothing."""
+    run = await start(depth=2, sessions=SESSIONS[:1])
+    told = [0]
+    run.servers["s2"].answers_writes.clear()
+    await run.report("h5", igmp.join(group_address(1, 3)))  # behind s2
+    await run.heard()
+    await run.report("h3", igmp.join(group_address(1, 0)))  # behind s1
+    await run.until(lambda: run.of("membership"))
+    assert [one["top_rank"] for one in run.of("membership")] == told
+    run.servers["s2"].answers_writes.set()
+    await run.until(lambda: len(run.of("membership")) == 2)
+    told += [3]
+
+    run.servers["s1"].answers_writes.clear()
+    await run.report("h3", igmp.join(group_address(1, 3)))
+    await run.heard()
+    await run.report("h5", igmp.join(group_address(1, 4)))
+    await run.until(lambda: len(run.of("membership")) == 3)
+    told += [4]
+    await run.report("h5", igmp.leave(group_address(1, 4)))
+    await run.until(lambda: len(run.of("membership")) == 4)
+    told += [3]
+    assert [one["top_rank"] for one in run.of("membership")] == told
+    run.servers["s1"].answers_writes.set()
+    await run.until(lambda: len(run.of("igmp")) == 5)
+    for host in ("h3", "h5"):
+        await run.report(host, igmp.leave(group_address(1, 3)))
+    await run.until(lambda: len(run.of("igmp")) == 7)
+    told += [0]
+    assert [one["top_rank"] for one in run.of("membership")] == told
+
+
 async def test_repeated_reports_change_nothing(start, igmp) -> None:
     run = await start(depth=1)
     for _ in range(3):

@@ -102,8 +102,8 @@ class Subscriptions:
         self._ends: set[float] = set()  # of leaves' latencies, CLOCK_MONOTONIC
         # By session: the top rank that its sender knows.
         self._announced = dict.fromkeys(self._trees, -1)
-        self._change = 0
-        self._announced_change = dict.fromkeys(self._trees, 0)
+        # By session: the ranks of which some member's path has been ready.
+        self._ready: dict[int, set[int]] = {number: set() for number in self._trees}
 
     @property
     def trees(self) -> list[Tree]:
@@ -128,6 +128,7 @@ class Subscriptions:
         for switch, state in found.items():
             self._join_all(switch, state)
         for number, tree in self._trees.items():
+            self._ready[number] = tree.ranks()
             self._announced[number] = tree.top_rank()
 
     def adopt(self, switch: str, state: MulticastState) -> None:
@@ -138,7 +139,9 @@ class Subscriptions:
             if isinstance(key, IPv4Address):
                 self._lead_shared(self._shared[key], changed, _nothing, name)
             else:
-                self._lead(self._trees[key], changed, _nothing, name)
+                tree = self._trees[key]
+                ranks = {r for r in tree.ranks() if tree.session.group(r) in state.routes}
+                self._lead(tree, changed, ranks, _nothing, name)
 
     def _join_all(self, switch: str, state: MulticastState) -> dict[TreeKey, set[str]]:
         """Members behind a switch, and that there may be some behind others that are away. Returns
@@ -343,23 +346,27 @@ class Subscriptions:
                 action, member, group, member.session, member.rank, reporter, since_ns, len(changed)
             )
 
-        self._lead(tree, changed, on_held, f"{action} of {member}")
+        joined = {member.rank} if action == "join" else set()
+        self._lead(tree, changed, joined, on_held, f"{action} of {member}")
 
     def _lead(
-        self, tree: SessionTrees, changed: set[str], on_held: Callable[[], None], name: str
+        self,
+        tree: SessionTrees,
+        changed: set[str],
+        joined: set[int],
+        on_held: Callable[[], None],
+        name: str,
     ) -> None:
-        """Sends all changed switches their new state at once, and reports when all of them hold
-        it."""
-        self._change += 1
-        change, top_rank = self._change, tree.top_rank()
+        """Sends all changed switches their new state at once, and reports when all of them hold it:
+        then the ranks that were joined are ready."""
         pending = self._set_targets(tree, changed)
 
         async def finish() -> None:
             if not await _all_held(pending):
                 return
             on_held()
-            # Sent only when the path is ready, so that a layer's first packet finds it.
-            self._tell(tree.session.number, change, top_rank)
+            self._ready[tree.session.number] |= joined
+            self._tell(tree)
 
         self._spawn(finish(), name)
 
@@ -444,10 +451,12 @@ class Subscriptions:
             switches=switches,
         )
 
-    def _tell(self, session: int, change: int, top_rank: int) -> None:
-        if change < self._announced_change[session]:
-            return
-        self._announced_change[session] = change
+    def _tell(self, tree: SessionTrees) -> None:
+        """Tells the sender of a layer when a path of it is ready, so that the first packet finds
+        it, whatever other joins of it wait for."""
+        session = tree.session.number
+        self._ready[session] &= tree.ranks()
+        top_rank = max(self._ready[session], default=-1)
         if self._announced[session] != top_rank:
             self._announced[session] = top_rank
             self._emit("membership", session=session, top_rank=top_rank)

@@ -227,12 +227,13 @@ class SessionTrees:
             if switch in affected and before.get(switch, SessionState()) != self.state(switch)
         ]
 
+    def ranks(self) -> set[int]:
+        """Those that have a member anywhere."""
+        return {rank for rank, ports in enumerate(self._ports) if ports[self.source_switch]}
+
     def top_rank(self) -> int:
         """The highest rank that has a member anywhere; -1 if there are no members."""
-        for rank in reversed(range(self.session.layers)):
-            if self._ports[rank][self.source_switch]:
-                return rank
-        return -1
+        return max(self.ranks(), default=-1)
 
     def state(self, switch: str) -> SessionState:
         """What `switch` should do for this session."""
