@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from tiercast_controller.base.errors import (
     UnreachableError,
     UnsupportedError,
 )
-from tiercast_controller.multicast.installer import Installer
+from tiercast_controller.multicast.installer import ATTEMPTS, Installer
 from tiercast_controller.multicast.policer import REPORTS_AT_ONCE, REPORTS_PER_S
 from tiercast_controller.multicast.replication import ReplicationGroups
 from tiercast_controller.multicast.trees import (
@@ -218,13 +218,13 @@ class ManagedSwitch:
 
     async def mend(self) -> None:
         """Reads back what the switch holds, and writes what differs from what it should. A switch
-        that is away is left to itself."""
+        that is away is left to itself. Raises SwitchError if it still refuses after ATTEMPTS."""
         if self.is_away:
             return
         with contextlib.suppress(UnreachableError):
             async with self._all_turns():
                 with self._away_if_unreachable():
-                    updates = await self._mend()
+                    updates = await _insist(self._mend)
             await self._catch_up()
             if updates:
                 self._on_change("mended", updates=updates)
@@ -557,3 +557,16 @@ class ManagedSwitch:
         with self._away_if_unreachable():
             packets = await self.client.read_cells(cells)
         return {number: packets[cell] for cell, number in cells.items()}
+
+
+async def _insist(work: Callable[[], Awaitable[int]]) -> int:
+    """The result of work that reads what a switch holds and writes what differs. It is done again
+    while the switch refuses, ATTEMPTS times in all."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return await work()
+        except (UnreachableError, NotPrimaryError):
+            raise
+        except SwitchError as error:
+            log.warning("%s; reading the switch's state and trying again", error)
+    return await work()

@@ -302,6 +302,23 @@ async def test_what_somebody_else_changed_is_mended(start, igmp) -> None:
     assert (await run.controller.fates("s0"))[2].egress.entered is None
 
 
+@pytest.mark.parametrize("refusals", [1, 3])
+async def test_a_mending_that_is_refused_is_tried_three_times(start, refusals) -> None:
+    run = await start(depth=1)
+    server = run.servers["s0"]
+    right = dict(server.entities)
+    server.entities.pop(next(key for key, e in right.items() if e.HasField("table_entry")))
+    server.refuse = refusals
+    if refusals == 3:
+        with pytest.raises(SwitchError, match="RESOURCE_EXHAUSTED"):
+            await run.controller.mend()
+        assert server.refuse == 0
+    else:
+        await run.controller.mend()
+        assert [event["state"] for event in run.of("switch")] == ["mended"]
+        assert dict(server.entities) == right
+
+
 async def test_what_somebody_else_wrote_with_other_actions_is_replaced_or_removed(
     start, igmp
 ) -> None:

@@ -413,8 +413,8 @@ class Subscriptions:
     async def _bring(
         self, tree: Tree, states: dict[str, SessionState]
     ) -> list[asyncio.Future[None]]:
-        """Returns when these switches hold these states of a tree, or are away. The futures are done
-        when they hold them. Raises the first SwitchError, after all have answered."""
+        """Returns when these switches hold these states of a tree, or are away. The futures are
+        done when they hold them. Raises the first SwitchError, after all have answered."""
         pending = {
             name: self._set_target(name, tree.key, state) for name, state in states.items()
         }
