@@ -38,7 +38,11 @@ from tiercast_controller.network.aggregation import SUMMARY_CLONES
 from tiercast_controller.network.fates import Entered, entered_group_cell, entered_port_cell
 from tiercast_controller.network.marking import PortQueue
 from tiercast_controller.network.topology import Switch
-from tiercast_controller.p4runtime.client import P4RuntimeClient, WriteError
+from tiercast_controller.p4runtime.client import (
+    P4RuntimeClient,
+    WriteError,
+    one_for_each_port,
+)
 from tiercast_controller.p4runtime.entities import MeterCell, TableEntry, Update
 from tiercast_controller.p4runtime.roles import Roles
 from tiercast_controller.p4runtime.static_state import (
@@ -257,7 +261,12 @@ class ManagedSwitch:
     async def read_multicast(self) -> MulticastState:
         found = await self.client.read_entries(self.roles.tables(MULTICAST_TABLES))
         entries = self.roles.own(MULTICAST_TABLES, found)
-        return from_entities(entries, await self.client.read_groups())
+        replicas = await self.client.read_replicas()
+        state = from_entities(
+            entries, {n: frozenset(port for port, _ in its) for n, its in replicas.items()}
+        )
+        state.other_replicas = {n for n, its in replicas.items() if not one_for_each_port(its)}
+        return state
 
     async def read_entered(self, ports: Iterable[int]) -> Entered | None:
         """What has entered the ports' queues. None if groups of an earlier controller have counted
@@ -435,7 +444,7 @@ class ManagedSwitch:
         updates."""
         updates = await self._set_static()
         found, wanted = await self.read_multicast(), self._installed()
-        if found.groups.items() - wanted.groups.items():
+        if found.groups.items() - wanted.groups.items() or found.other_replicas:
             self._made_all_groups = False  # others have counted
         for batch in plan(found, wanted):
             translated = self.roles.updates(batch)

@@ -302,6 +302,30 @@ async def test_what_somebody_else_changed_is_mended(start, igmp) -> None:
     assert (await run.controller.fates("s0"))[2].egress.entered is None
 
 
+@pytest.mark.parametrize("replicas", [((2, 1), (2, 2)), ((2, 7),)], ids=["twice", "as another"])
+@pytest.mark.parametrize("taken_over", [False, True])
+async def test_a_group_with_other_replicas_is_mended(start, igmp, replicas, taken_over) -> None:
+    run = await start(depth=1)
+    await run.report("h1", igmp.join(group_address(1, 0)))
+    await run.until(lambda: run.of("igmp"))
+    server = run.servers["s0"]
+    (key,) = (key for key in server.entities if key.startswith(b"group"))
+    right, entity = dict(server.entities), p4.Entity()
+    group = entity.packet_replication_engine_entry.multicast_group_entry
+    group.multicast_group_id = int(key.split()[1])
+    for port, instance in replicas:
+        group.replicas.add(egress_port=port, instance=instance)
+    server.entities[key] = entity
+    if taken_over:
+        await run.controller.stop()
+        run = await start(run=run)
+        assert len(run.controller.members()) == 1
+    else:
+        await run.controller.mend()
+        assert (await run.controller.fates("s0"))[2].egress.entered is None
+    assert dict(server.entities) == right
+
+
 @pytest.mark.parametrize("refusals", [1, 3])
 async def test_a_mending_that_is_refused_is_tried_three_times(start, refusals) -> None:
     run = await start(depth=1)

@@ -45,6 +45,8 @@ class MulticastState:
     tops: dict[tuple[int, int], int] = field(default_factory=dict)  # rank by (port, session)
     # By group address, as far as the switch looks at that.
     upstream: dict[IPv4Address, Upstream] = field(default_factory=dict)
+    # Groups that were found with other replicas than one for each of their ports.
+    other_replicas: set[int] = field(default_factory=set)
 
     def highest_carried(self) -> dict[tuple[int, int], int]:
         """The highest rank that leaves through a port, by (port, session)."""
@@ -311,7 +313,7 @@ def plan(installed: MulticastState, desired: MulticastState) -> list[list[Update
         batch.append(Update(op, top_group(key, new_top)))
     for mgid in sorted(installed.groups.keys() | desired.groups.keys()):
         had, wanted = installed.groups.get(mgid), desired.groups.get(mgid)
-        if had == wanted:
+        if had == wanted and mgid not in installed.other_replicas:
             continue
         op = Op.INSERT if had is None else Op.DELETE if wanted is None else Op.MODIFY
         batch = third if wanted is None else first

@@ -216,12 +216,19 @@ class P4RuntimeClient:
 
     async def read_groups(self) -> dict[int, frozenset[int]]:
         """All multicast groups: egress ports by group id."""
+        replicas = await self.read_replicas()
+        return {number: frozenset(port for port, _ in its) for number, its in replicas.items()}
+
+    async def read_replicas(self) -> dict[int, list[tuple[int, int]]]:
+        """All multicast groups: egress port and instance of each replica by group id."""
         wanted = p4.Entity()
         wanted.packet_replication_engine_entry.multicast_group_entry.SetInParent()
         groups = {}
         async for entity in self._read([wanted]):
             group = entity.packet_replication_engine_entry.multicast_group_entry
-            groups[group.multicast_group_id] = frozenset(map(_port_of, group.replicas))
+            groups[group.multicast_group_id] = [
+                (_port_of(replica), replica.instance) for replica in group.replicas
+            ]
         return groups
 
     async def read_clone_sessions(self) -> dict[int, int | None]:
@@ -429,6 +436,12 @@ class P4RuntimeClient:
             if failed:
                 return WriteError(self.name, failed, len(updates))
         return self._error(f"Write of {len(updates)} updates, first {updates[0]}", error)
+
+
+def one_for_each_port(replicas: Collection[tuple[int, int]]) -> bool:
+    """Whether a group has the replicas that this client writes for its ports."""
+    ports = {port for port, _ in replicas}
+    return sorted(replicas) == [(port, _REPLICA_INSTANCE) for port in sorted(ports)]
 
 
 def _port_of(replica: p4.Replica) -> int:
