@@ -49,7 +49,7 @@ from tiercast_controller.multicast.trees import (
 from tiercast_controller.network.fates import fate_columns
 from tiercast_controller.network.topology import AnySourceGroup, Session, Topology
 from tiercast_controller.p4runtime.client import PacketIn
-from tiercast_controller.p4runtime.entities import TableEntry, entry_changes
+from tiercast_controller.p4runtime.entities import TableEntry
 from tiercast_controller.p4runtime.program import Program
 from tiercast_controller.p4runtime.roles import Roles
 from tiercast_controller.p4runtime.standby import Standby
@@ -326,7 +326,7 @@ class Controller(Readings):
         """Moves routes and trees to the paths that the topology has now."""
         before, self._routes = self._routes, all_routes(self.topology, self._sessions, self._roles)
         await _all(
-            self._switches[name].change(entry_changes(before[name], entries))
+            self._switches[name].change(before[name], entries)
             for name, entries in self._routes.items()
         )
         await self._subscriptions.reroute()

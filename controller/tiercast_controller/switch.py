@@ -207,15 +207,18 @@ class ManagedSwitch:
         with self._away_if_unreachable():
             await self.client.write(self.roles.updates(updates))
 
-    async def change(self, updates: Iterable[Update]) -> None:
-        """Writes what has changed in what is desired. A switch that is away gets it when it
-        returns."""
+    async def change(self, before: Iterable[TableEntry], after: Iterable[TableEntry]) -> None:
+        """Writes what has changed in the entries that are desired. A switch that is away gets it
+        when it returns."""
+        old, new = dict.fromkeys(before), dict.fromkeys(after)
+        gone = self._made(item for item in old if item not in new)
+        come = self._made(item for item in new if item not in old)
         async with self._static_turn:
             if self.is_away:
                 return
             with contextlib.suppress(UnreachableError), self._away_if_unreachable():
                 try:
-                    await self.client.write(self.roles.updates(updates))
+                    await self._write_static(gone, come)
                 except WriteError as error:
                     log.warning("%s; reading the switch's state and trying again", error)
                     await self._set_static()
@@ -464,30 +467,41 @@ class ManagedSwitch:
 
     async def _set_static(self) -> int:
         """To be called with `_static_turn` held. Returns the number of updates."""
-        wanted, updates = self._wanted(), 0
+        wanted = self._wanted()
         held = await self._read_static(wanted)
         assert wanted.clones is not None
         if held.clones is None:
             await write_unread_clones(self.client, wanted.clones)
+        return await self._write_static(held, wanted)
+
+    async def _write_static(self, held: StaticState, wanted: StaticState) -> int:
+        updates = 0
         for batch in updates_to(held, wanted, self.roles.tables(LED_TO)):
             for at in range(0, len(batch), _BATCH):
                 await self.client.write(batch[at : at + _BATCH])
             updates += len(batch)
         return updates
 
+    def _made(self, entries: Iterable[TableEntry]) -> StaticState:
+        """What the program needs for some of the controller's entries."""
+        own = list(entries)
+        cells = {(cell.register, cell.index): cell for cell in self.roles.cells(own)}
+        return StaticState(tuple(self.roles.entries(own)), cells=cells)
+
     def _wanted(self) -> StaticState:
         desired, roles = self._desired(), self.roles
+        made = self._made(desired.entries)
         aggregates = any(item.table == "aggregator" for item in desired.entries)
         meter, rate = roles.igmp_meter, REPORTS_PER_S if desired.polices else 0
         return StaticState(
-            (*roles.entries(desired.entries), *roles.fixed),
+            (*made.entries, *roles.fixed),
             SUMMARY_CLONES if aggregates else {},
             {
                 (meter, port): MeterCell(meter, port, rate, REPORTS_AT_ONCE)
                 for port in desired.hosts
                 if meter is not None
             },
-            {(cell.register, cell.index): cell for cell in roles.cells(desired.entries)},
+            made.cells,
         )
 
     async def _read_static(self, wanted: StaticState) -> StaticState:

@@ -6,14 +6,17 @@ import itertools
 import math
 import random
 from collections import Counter
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Interface
 
 import networkx
 import pytest
+from p4.v1 import p4runtime_pb2 as p4
+from tiercast.v1 import queue_pb2
+from tiercast_controller.controller import Controller
 from tiercast_controller.network.flow_hash import TCP, UDP, flow_hash, flow_path
 from tiercast_controller.network.routes import Routes
 from tiercast_controller.network.routing import static_entries
-from tiercast_controller.network.topology import Topology
+from tiercast_controller.network.topology import Host, Session, Switch, Topology
 from tiercast_controller.p4runtime.entities import TableEntry, entry_changes
 
 from .test_equal_costs import DEVIATIONS
@@ -193,6 +196,42 @@ def test_a_set_of_next_hops_keeps_its_place_while_paths_move() -> None:
             ]
             assert not changed
         before = after
+
+
+async def test_a_switch_gets_new_next_hops_before_what_leads_to_them(
+    reference_switches, socket_directory, program
+) -> None:
+    """In batches of their own, since a switch may take each in any order; what is replaced goes
+    last."""
+    topology = Topology("flow-hash")
+    for i in range(4):
+        mac = 0x020000010000 + i
+        topology.add_switch(Switch(f"s{i}", i + 1, f"unix:{socket_directory}/s{i}.sock", mac))
+        topology.add_host(Host(f"h{i}", IPv4Interface(f"10.0.{i}.2/24"), 0x020000000000 + i))
+        topology.connect(f"s{i}", 1, f"h{i}")
+    for i in range(4):
+        topology.connect(f"s{i}", 2, f"s{(i + 1) % 4}", 3, delay_ns=1000)
+    topology.change_link("s0", 2, up=False)
+    servers = await reference_switches(topology)
+    controller = Controller(topology, [Session(1, 1, "h0")], program)
+    await controller.start()
+    try:
+        servers["s0"].batches.clear()
+        await controller.set_link("s0", 2, wire=queue_pb2.Wire(up=True))
+        names = {one.preamble.id: one.preamble.alias for one in program.p4info.tables}
+        writes = [
+            {
+                (p4.Update.Type.Name(one.type), names[one.entity.table_entry.table_id])
+                for one in batch
+            }
+            for batch in servers["s0"].batches
+        ]
+        assert writes[0] == {("INSERT", "next_hop")}
+        assert ("INSERT", "ipv4_spread") in writes[1]
+        assert {op for op, _ in writes[1]} <= {"INSERT", "MODIFY"}
+        assert writes[2:] == [{("DELETE", "ipv4_lpm")}]
+    finally:
+        await controller.stop()
 
 
 @pytest.mark.parametrize("seed", range(5))

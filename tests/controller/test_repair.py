@@ -19,7 +19,7 @@ from tiercast_controller.network.topology import (
     group_address,
 )
 from tiercast_controller.p4runtime import client as p4runtime
-from tiercast_controller.p4runtime.entities import Op, TableEntry, Update, entry
+from tiercast_controller.p4runtime.entities import TableEntry, Update, entry
 
 from ..patience import PATIENCE_S
 from .controller_run import SESSIONS, Run, entries_of, without_groups
@@ -425,7 +425,7 @@ async def test_a_switch_that_leaves_a_repair_unanswered_gets_the_change_when_it_
         raise UnreachableError("s1: Read: DEADLINE_EXCEEDED")
 
     managed.client.write, managed.client.read_entries = refuse, unanswered
-    await asyncio.wait_for(managed.change([Update(Op.INSERT, victim)]), PATIENCE_S)
+    await asyncio.wait_for(managed.change([], [victim]), PATIENCE_S)
     await run.until(lambda: dict(server.entities) == held)
     await run.until(lambda: [e["state"] for e in run.of("switch")] == ["away", "back"])
 

@@ -415,9 +415,7 @@ class Subscriptions:
     ) -> list[asyncio.Future[None]]:
         """Returns when these switches hold these states of a tree, or are away. The futures are
         done when they hold them. Raises the first SwitchError, after all have answered."""
-        pending = {
-            name: self._set_target(name, tree.key, state) for name, state in states.items()
-        }
+        pending = {name: self._set_target(name, tree.key, state) for name, state in states.items()}
         waits = [self._held_or_away(name, one) for name, one in pending.items()]
         for result in await asyncio.gather(*waits, return_exceptions=True):
             if isinstance(result, BaseException):
