@@ -133,6 +133,7 @@ LAYERED = HandMade(
                     (15.0, "s1", 2, "1>4", 99, 99, 40, 5, 0, 0, 0, 30, 3),  # nobody is present
                     (19.0, "s1", 2, "1>4", 4, 8, 50, 5, 0, 0, 2, 40, 4),
                     # Its queues count nothing.
+                    (10.0, "s2", 1, "2>6", 0, 0, None, None, 0, None, None, 0, 0),
                     (12.0, "s2", 1, "2>6", 50, 55, None, None, 7, None, None, 40, 4),
                 ],
             ),

@@ -147,7 +147,10 @@ def got(run: StoredRun) -> Got:
             for column in ("lost", "packets")
         )
         losses[agent] = float(lost / max(1, lost + packets))
-    rates |= {name: float(flow_rate(run.rows, name, edges)[0]) for name in run.context.flows}
+    rates |= {
+        name: float(flow_rate(run.rows, name, flow, edges)[0])
+        for name, flow in run.context.flows.items()
+    }
     return Got(rates, losses)
 
 

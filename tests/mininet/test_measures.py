@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from tiercast_lab.measures import MEASURES, Rows, all_measures, find_spec, spec_of
+from tiercast_lab.measures import MEASURES, Rows, all_measures, context_of, find_spec, spec_of
 from tiercast_lab.measures.catalogue import parse_name
 from tiercast_lab.measures.context import Flow, Receiver, Session
 from tiercast_lab.measures.rows import counter_at, increases_within, steps_within
@@ -100,7 +100,101 @@ def test_receivers_that_never_come_are_no_receivers() -> None:
 def test_counter_is_read_between_rows() -> None:
     frame = pl.DataFrame({"time_s": [1.0, 2.0, 4.0], "bytes": [100.0, 200.0, 600.0]})
     at = counter_at(frame, "bytes", np.array([0.5, 1.0, 1.5, 3.0, 9.0]))
-    assert at.tolist() == [0.0, 100.0, 150.0, 400.0, 600.0]
+    assert at.tolist() == [50.0, 100.0, 150.0, 400.0, 600.0]
+
+
+def test_a_counter_is_that_of_its_presence() -> None:
+    """A row a second, from 1 s on; 4 packets arrive in the second after the flow's stop."""
+    frame = pl.DataFrame({"time_s": [1.0, 2.0, 3.0, 4.0, 5.0], "packets": [0, 20, 56, 60, 60]})
+    at = np.array([0.0, 1.5, 2.0, 3.0, 9.0])
+    assert counter_at(frame, "packets", at, (1.5, 3.0)).tolist() == [0, 0, 20, 56, 60]
+    assert counter_at(frame, "packets", at - 0.5, (1.5, 2.5)).tolist() == [0, 0, 0, 56, 60]
+    assert counter_at(frame, "packets", at, (1.5, 40.0)).tolist() == [0, 0, 20, 56, 60]
+    assert counter_at(frame.clear(), "packets", at, (1.5, 3.0)).tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("record_every", [0.2, 1.0, 10.0])
+def test_steady_rates_are_the_same_however_often_they_are_recorded(record_every: float) -> None:
+    """As in virtual time: the first row comes after `record_every`, whenever a flow or session
+    starts; a layer has rows at a port from its first packet on."""
+    times = np.arange(1, round(30 / record_every) + 1) * record_every
+    there = {"session": (3.1, 40.0), "tcp1": (7.3, 22.7), "udp1": (5.4, 24.9), "port": (0.0, 40.0)}
+
+    def rows(of: str, agent: str, **rates: float) -> pl.DataFrame:
+        seconds = np.clip(times, *there[of]) - there[of][0]
+        grown = {column: rate * seconds for column, rate in rates.items()}
+        return pl.DataFrame({"time_s": times, **grown}).with_columns(agent=pl.lit(agent))
+
+    at_port = {"entered": 100.0, "left": 90.0, "marked": 9.0, "queue_drops": 10.0}
+    place = {"link": pl.lit("0>1"), "port": 1, "session": 1, "layer": 0}
+    frames = {
+        "received": rows("session", "h1", bytes=1e6, packets=1e3, lost=10.0, marked=20.0),
+        "layer": rows("session", "h0", sent_bytes=1.1e6).with_columns(rank=0),
+        "feedback": rows("session", "h0", accepted=5.0),
+        "pgmcc.window": rows("session", "h0", naks=3.0),
+        "tcp": rows("tcp1", "tcp1", bytes=2e6),
+        "tcp.sender": rows("tcp1", "tcp1", sent_packets=2e3, retransmitted=20.0, timeouts=0.5,
+                           fast_retransmits=1.5).with_columns(cwnd=9, rtt_us=9),
+        "udp": rows("udp1", "udp1", bytes=3e6, packets=3e3, sent_bytes=4e6, sent_packets=4e3),
+        "port": rows("port", "s0", **at_port).with_columns(**place, max_queue_packets=1,
+                                                           queue_packets=1),
+        "port.session": rows("session", "s0", **at_port).with_columns(**place)
+        .filter(pl.col("left") > 0),
+    }  # fmt: skip
+    receiver = Receiver(1, always(1e7), beside("tcp1"), absences=((0.0, 3.1),))
+    seen = context(
+        Session(1, "h0", 1, {"h1": receiver}, 0.04, start=3.1),
+        window=(4.6, 24.3),
+        flows={name: Flow(name[:3], *there[name], 1000) for name in ("tcp1", "udp1")},
+        links=("0>1",),
+    )
+    measured = all_measures(Rows(frames), seen)
+    expected = {
+        "cumulative_rate_1": 8.8e6,
+        "session_throughput": 8e6,
+        "feedback_rate": 5.0,
+        "naks": 3.0 * 19.7,
+        "tcp_throughput": 16e6,
+        "tcp_ratio": 0.5,
+        "receiver_tcp_ratio_h1": 0.5,
+        "tcp_ratio_to_worst": 0.5,
+        "sessions_tcp_ratio": 0.5,
+        "tcp_retransmitted": 0.01,
+        "wtcp_packet_rate": 2e3,
+        "wtcp_cuts": 2.0,
+        "wtcp_timeouts": 0.5,
+        "udp_throughput": 24e6,
+        "udp_sent": 32e6,
+        "udp_loss": 0.25,
+        "loss": 10 / 1010,
+        "marked_0>1": 0.1,
+        "queue_drops": 0.1,
+    }
+    assert {name: measured[name] for name in expected} == pytest.approx(expected)
+
+
+def test_the_first_row_of_a_layer_at_a_port_is_of_the_second_before_it() -> None:
+    """A session from 0 s on reaches the port at 50 s; there is a row a second."""
+    port = pl.DataFrame({"time_s": [49.0, 50.0, 51.0, 52.0], "left": [7, 7, 17, 27]})
+    session = port.filter(pl.col("time_s") > 50).with_columns(
+        pl.col("left") - 7, marked=pl.Series([5, 6]), session=1, layer=0
+    )
+    at_link = {"agent": pl.lit("s1"), "link": pl.lit("1>3"), "port": 1, "entered": None}
+    port = port.with_columns(max_queue_packets=None, queue_packets=None)
+    rows = {"port": port.with_columns(**at_link), "port.session": session.with_columns(**at_link)}
+    seen = context(Session(1, "h0", 1, {"h3": Receiver(3, always(1e6))}, 0.04), links=("1>3",))
+    counted = all_measures(Rows(rows), replace(seen, window=(25.0, 52.0)))
+    assert counted["marked_1>3"] == pytest.approx(6 / 20)
+    half = all_measures(Rows(rows), replace(seen, window=(50.5, 52.0)))
+    assert half["marked_1>3"] == pytest.approx((6 - 2.5) / (20 - 5))
+
+
+def test_the_rate_of_each_second_needs_a_record_of_each(stored) -> None:
+    assert all_measures(stored.rows, stored.context)["rate_variation_h4"] is not None
+    for record_every, known in (("1s", True), ("1001ms", False)):
+        experiment = stored.summary["experiment"] | {"record_every": record_every}
+        seen = context_of(stored.summary | {"experiment": experiment})
+        assert (all_measures(stored.rows, seen)["rate_variation_h4"] is not None) == known
 
 
 def test_a_counter_stands_still_while_its_agent_is_away() -> None:
@@ -168,7 +262,7 @@ def test_the_worst_path_that_is_never_found_has_no_delay() -> None:
 
 def test_only_flows_of_the_window_count() -> None:
     """tcp2 and tcp3 are both present from 12 to 18 s; tcp1 and tcp4 only before and after the
-    window."""
+    window. Each has one rate."""
     flows = {"tcp1": (0.0, 9.0), "tcp2": (8.0, 18.0), "tcp3": (12.0, 40.0), "tcp4": (20.0, 40.0)}
     rates = {"tcp1": 9e6, "tcp2": 2e6, "tcp3": 3e6, "tcp4": 9e6}  # B/s
     seen = context(
@@ -180,7 +274,11 @@ def test_only_flows_of_the_window_count() -> None:
             "received": received(rows=[(0.0, "h3", 0.0), (40.0, "h3", 40e6)]),
             "tcp": table(
                 "bytes",
-                rows=[(at, name, rate * at) for name, rate in rates.items() for at in (0.0, 40.0)],
+                rows=[
+                    (at, name, rates[name] * (at - start))
+                    for name, (start, stop) in flows.items()
+                    for at in (start, stop)
+                ],
             ),
         }
     )

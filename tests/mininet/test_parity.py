@@ -60,7 +60,9 @@ def shares_of(loaded: LoadedExperiment, run: StoredRun) -> Shares:
         agent: received_rate(run.rows, receiver, agent, edges)
         for agent, receiver in run.context.receivers.items()
     }
-    flows = {name: flow_rate(run.rows, name, edges) for name in loaded.flows}
+    flows = {
+        name: flow_rate(run.rows, name, flow, edges) for name, flow in run.context.flows.items()
+    }
     return shares(loaded, {name: float(rate[0]) for name, rate in (received | flows).items()})
 
 

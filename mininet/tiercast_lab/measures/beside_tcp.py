@@ -9,7 +9,7 @@ from statistics import fmean
 
 import numpy as np
 
-from tiercast_lab.measures.context import Context, Interval
+from tiercast_lab.measures.context import Context, Flow, Interval
 from tiercast_lab.measures.rows import (
     Rows,
     counter_at,
@@ -22,9 +22,10 @@ from tiercast_lab.measures.spec import RATE, fraction, measure, number
 beside_tcp = partial(measure, beside="tcp")
 
 
-def flow_rate(rows: Rows, flow: str, edges: np.ndarray) -> np.ndarray:
+def flow_rate(rows: Rows, name: str, flow: Flow, edges: np.ndarray) -> np.ndarray:
     """bit/s of a TCP flow in each interval: IP bytes read at the receiving end."""
-    return 8 * np.diff(counter_at(rows.of("tcp", flow), "bytes", edges)) / np.diff(edges)
+    read = counter_at(rows.of("tcp", name), "bytes", edges, flow.there)
+    return 8 * np.diff(read) / np.diff(edges)
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class _Contest:
 
     def rate(self, flow: str) -> float:
         """The flow's throughput in bit/s."""
-        return float(flow_rate(self.rows, flow, self.part)[0])
+        return float(flow_rate(self.rows, flow, self.context.flows[flow], self.part)[0])
 
     def shares(self, match: _Match) -> tuple[float, list[float]]:
         """bit/s of the receiver, and of each flow at its bottleneck, during the match."""
@@ -65,9 +66,12 @@ class _Contest:
             received_within(self.rows, receiver, match.agent, "bytes", np.array(one))[0]
             for one in match.there
         )
-        flows = (self.rows.of("tcp", name) for name in match.rivals)
         grown = (
-            sum(increase(rows, "bytes", start, end) for start, end in match.there) for rows in flows
+            sum(
+                increase(self.rows.of("tcp", name), "bytes", *one, self.context.flows[name].there)
+                for one in match.there
+            )
+            for name in match.rivals
         )
         return 8 * float(total) / match.seconds, [8 * one / match.seconds for one in grown]
 
@@ -198,7 +202,7 @@ def tcp_retransmitted(rows: Rows, context: Context) -> float | None:
         return None
     sent = again = 0.0
     for name in _rivals(context):
-        mine = rows.of("tcp.sender", name)
-        again += increase(mine, "retransmitted", *context.span)
-        sent += increase(mine, "sent_packets", *context.span)
+        mine, there = rows.of("tcp.sender", name), context.flows[name].there
+        again += increase(mine, "retransmitted", *context.span, there)
+        sent += increase(mine, "sent_packets", *context.span, there)
     return again / sent if sent else None

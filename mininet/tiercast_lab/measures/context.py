@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tiercast_controller.base.units import parse_duration
+
 Interval = tuple[float, float]  # s: from, to
+ALWAYS: Interval = (0.0, math.inf)
+
+
+def common(one: Interval, other: Interval) -> Interval | None:
+    """What two intervals have in common; None if that is nothing."""
+    start, end = max(one[0], other[0]), min(one[1], other[1])
+    return (start, end) if start < end else None
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,11 @@ class Session:
     start: float = 0.0  # s
     stop: float = math.inf
 
+    @property
+    def there(self) -> Interval:
+        """The time during which it may send."""
+        return self.start, self.stop
+
 
 NOBODY = Session(-1, "", 0, {}, 0.0)  # stands for the session of a run that has none
 
@@ -87,10 +101,14 @@ class Flow:
     packet_size: int  # IP bytes
     rival: bool = True
 
+    @property
+    def there(self) -> Interval:
+        """The time during which it may send."""
+        return self.start, self.stop
+
     def presence(self, within: Interval) -> Interval | None:
         """The part of an interval during which it may send; None if there is none."""
-        start, stop = max(self.start, within[0]), min(self.stop, within[1])
-        return (start, stop) if start < stop else None
+        return common(self.there, within)
 
 
 @dataclass(frozen=True)
@@ -103,6 +121,7 @@ class Context:
     flows: Mapping[str, Flow] = field(default_factory=dict)
     links: tuple[str, ...] = ()  # the directions that sessions and flows use: "0>1"
     periods: Mapping[str, Interval] = field(default_factory=dict)  # more windows, by name
+    record_every: float = 0.0  # s at least between two records of one counter
 
     @property
     def receivers(self) -> Mapping[str, Receiver]:
@@ -150,6 +169,7 @@ def context_of(summary: Mapping[str, Any]) -> Context:
         },
         links=tuple(dict.fromkeys(itertools.chain.from_iterable(paths))),
         periods={name: tuple(ends) for name, ends in summary.get("periods_s", {}).items()},
+        record_every=parse_duration(summary["experiment"].get("record_every") or "0s") / 1e9,
     )
 
 

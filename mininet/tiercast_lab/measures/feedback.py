@@ -23,7 +23,9 @@ def feedbacks(rows: Rows, context: Context) -> float | None:
     """Feedback messages that the sender received."""
     if "feedback" not in rows:
         return None
-    return increase(rows.of("feedback", context.session.sender), "accepted", *context.span)
+    session = context.session
+    mine = rows.of("feedback", session.sender)
+    return increase(mine, "accepted", *context.span, session.there)
 
 
 @measure(number("messages", 0), "feedback messages that the sender refused as forged or untrue")
@@ -42,8 +44,9 @@ def feedback_refused(rows: Rows, context: Context) -> float | None:
 @measure(number("messages", 0), "PGMCC: feedback messages that are not acknowledgements")
 def naks(rows: Rows, context: Context) -> float | None:
     """PGMCC's feedback messages that are not acknowledgements."""
-    mine = rows.of("pgmcc.window", context.session.sender)
-    return None if mine.is_empty() else increase(mine, "naks", *context.span)
+    session = context.session
+    mine = rows.of("pgmcc.window", session.sender)
+    return None if mine.is_empty() else increase(mine, "naks", *context.span, session.there)
 
 
 def _losses_seen(rows: Rows, context: Context) -> tuple[int, int] | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
-from tiercast_lab.measures.context import Interval, Receiver, Session
+from tiercast_lab.measures.context import ALWAYS, Interval, Receiver, Session
 
 FATES = ("queue_drops", "policy_drops", "marked")  # of the packets at a port
 # Packets that a link lost: before they were served, as it was down, and on its wire. Rows have the
@@ -47,19 +46,28 @@ class Rows(Mapping[str, pl.DataFrame]):
         return self._frames[kind].clear() if found is None else found
 
 
-def counter_at(rows: pl.DataFrame, column: str, times: np.ndarray) -> np.ndarray:
-    """A counter's value at `times`, interpolated between its rows. It starts at 0."""
+def counter_at(
+    rows: pl.DataFrame, column: str, times: np.ndarray, there: Interval = ALWAYS
+) -> np.ndarray:
+    """A counter's value at `times`, interpolated between its rows. It is 0 when the flow or session
+    that it counts starts (`there`), and what it grows between the rows around that one's stop, it
+    has grown by then."""
     if rows.is_empty():
         return np.zeros(len(times))
-    values: np.ndarray = np.interp(
-        times, rows["time_s"].to_numpy(), rows[column].to_numpy(), left=0.0
-    )
+    start, stop = there
+    at = np.maximum(rows["time_s"].to_numpy(), start)
+    at[np.searchsorted(at, stop) :][:1] = stop
+    counts = np.concatenate(([0.0], rows[column].to_numpy()))
+    # Of several values at one time, the last holds from then on.
+    values: np.ndarray = np.interp(times, np.concatenate(([start], at)), counts)
     return values
 
 
-def increase(rows: pl.DataFrame, column: str, start: float, end: float) -> float:
-    """The growth of a counter from `start` to `end`, s."""
-    return float(np.diff(counter_at(rows, column, np.array([start, end])))[0])
+def increase(
+    rows: pl.DataFrame, column: str, start: float, end: float, there: Interval = ALWAYS
+) -> float:
+    """The growth of a counter from `start` to `end`, s; `there` as for counter_at."""
+    return float(np.diff(counter_at(rows, column, np.array([start, end]), there))[0])
 
 
 def totals(rows: pl.DataFrame, *counters: str, of: Iterable[str] = ("agent",)) -> pl.DataFrame:
@@ -68,10 +76,16 @@ def totals(rows: pl.DataFrame, *counters: str, of: Iterable[str] = ("agent",)) -
     return rows.group_by(*of, maintain_order=True).agg(pl.col(*counters).max())
 
 
-def layers_together(samples: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    """The columns of `port.session` rows summed over the layers of a session, for each sample of
-    one port. A layer has rows from its first packet on."""
-    return samples.group_by("time_s").agg(pl.sum(*columns)).sort("time_s")
+def layers_together(rows: Rows, link: str, chosen: pl.Expr, *columns: str) -> pl.DataFrame:
+    """The columns of a port's `port.session` rows summed over the chosen layers, for each sample. A
+    layer has rows from its first packet on, so the sample before the first of all is one of 0."""
+    layers = rows.of("port.session", link, "link").filter(chosen)
+    samples = layers.group_by("time_s").agg(pl.sum(*columns)).sort("time_s")
+    if samples.is_empty() or "port" not in rows:
+        return samples
+    times = rows.of("port", link, "link").select("time_s")
+    before = times.filter(pl.col("time_s") < samples["time_s"][0]).tail(1)
+    return pl.concat([before, samples], how="diagonal").fill_null(0)
 
 
 def increases_within(
@@ -133,7 +147,7 @@ def received_within(
     rows: Rows, receiver: Receiver, agent: str, column: str, edges: np.ndarray
 ) -> np.ndarray:
     """The growth of a receiver's counter in each interval while it is present."""
-    there = receiver.presence((0.0, math.inf))
+    there = receiver.presence(ALWAYS)
     return increases_within(rows.of("received", agent), column, there, edges)
 
 
@@ -174,7 +188,7 @@ def subscribers(rows: Rows, session: Session, at: np.ndarray) -> np.ndarray:
     tops = np.full((len(session.receivers), len(at)), -1.0)
     for mine, (agent, receiver) in zip(tops, session.receivers.items(), strict=True):
         level = step_at(*top_steps(rows, agent), at, -1.0)
-        for start, end in receiver.presence((0.0, np.inf)):
+        for start, end in receiver.presence(ALWAYS):
             there = (at >= start) & (at < end)
             mine[there] = level[there]
     return np.array([(tops >= rank).sum(axis=0) for rank in range(session.layers)])
@@ -186,11 +200,9 @@ def cumulative_rates(rows: Rows, session: Session, edges: np.ndarray) -> np.ndar
     mine = rows.of("layer", session.sender)
     if mine.is_empty():
         return np.zeros((session.layers, len(edges) - 1))
-    layers = [
-        8 * np.diff(counter_at(mine.filter(pl.col("rank") == rank), "sent_bytes", edges))
-        for rank in range(session.layers)
-    ]
-    return np.cumsum(layers, axis=0) / np.diff(edges)
+    layers = [mine.filter(pl.col("rank") == rank) for rank in range(session.layers)]
+    sent = [8 * np.diff(counter_at(one, "sent_bytes", edges, session.there)) for one in layers]
+    return np.cumsum(sent, axis=0) / np.diff(edges)
 
 
 def _used(

@@ -160,14 +160,15 @@ def level(rows: Rows, context: Context, agent: str) -> float | None:
 
 @measure(
     number(),
-    "standard deviation / mean of one receiver's rate in each second",
+    "standard deviation / mean of one receiver's rate in each second; no data if `record_every` is "
+    "longer",
     which="receiver",
     whole=False,
 )
 def rate_variation(rows: Rows, context: Context, agent: str) -> float | None:
     """Standard deviation / mean of a receiver's rate per second, over the seconds for which it was
-    present throughout."""
-    if "received" not in rows:
+    present throughout. None if records are rarer, as rates between them are means."""
+    if "received" not in rows or context.record_every > 1:
         return None
     edges, receiver = whole_seconds(context.span), context.receivers[agent]
     rates = received_rate(rows, receiver, agent, edges)
@@ -204,10 +205,10 @@ def _marked_at(rows: Rows, context: Context, link: str) -> float | None:
     """Packets of the session that a port marked / that left it."""
     if "port.session" not in rows:
         return None
-    mine = rows.of("port.session", link, "link").filter(pl.col("session") == context.session.number)
-    samples = layers_together(mine, "left", "marked")
-    left = increase(samples, "left", *context.span)
-    return increase(samples, "marked", *context.span) / left if left else None
+    mine = pl.col("session") == context.session.number
+    samples, there = layers_together(rows, link, mine, "left", "marked"), context.session.there
+    left = increase(samples, "left", *context.span, there)
+    return increase(samples, "marked", *context.span, there) / left if left else None
 
 
 def _received(rows: Rows, context: Context, column: str) -> float:

@@ -44,9 +44,11 @@ def _rate(rows: Rows, context: Context, column: str, flow: str | None) -> float 
 
 def _increase(rows: Rows, context: Context, column: str, flow: str | None) -> float:
     """In real time each row has the counters of one end."""
-    flows = [rows.of("udp", name) for name in _named(context, flow)]
-    counted = [of_flow.drop_nulls(column) for of_flow in flows if column in of_flow]
-    return sum(increase(of_flow, column, *context.window) for of_flow in counted)
+    return sum(
+        increase(mine.drop_nulls(column), column, *context.window, context.flows[name].there)
+        for name in _named(context, flow)
+        if column in (mine := rows.of("udp", name))
+    )
 
 
 def _named(context: Context, flow: str | None) -> list[str]:

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from tiercast_lab.base.frames import as_float_or_none
-from tiercast_lab.measures.context import Context, Interval, Receiver
+from tiercast_lab.measures.context import Context, Flow, Interval, Receiver, Session
 from tiercast_lab.measures.feedback import mean_receivers
 from tiercast_lab.measures.rows import Rows, increase, steps_within
 from tiercast_lab.measures.spec import FREQUENCY, measure, number
@@ -26,9 +26,12 @@ SESSION = "rla.window"  # a record of the sender, once per round trip
 SIGNAL = "rla.signal"  # one for each congestion signal that the sender detected
 
 
-def counted(frame: pl.DataFrame, columns: Iterable[str], interval: Interval) -> float:
-    """The growth of the columns' sum per second. A counter keeps its value between rows."""
-    return sum(increase(frame, name, *interval) for name in columns) / (interval[1] - interval[0])
+def counted(
+    frame: pl.DataFrame, columns: Iterable[str], interval: Interval, there: Interval
+) -> float:
+    """The growth of the columns' sum per second; `there` as for counter_at."""
+    start, end = interval
+    return sum(increase(frame, name, start, end, there) for name in columns) / (end - start)
 
 
 def mean(
@@ -80,17 +83,17 @@ class Sender:
         return self.cwnd / (self.packet_rate * self.rtt)
 
 
-def sender(rows: Rows, agent: str, interval: Interval) -> Sender | None:
-    mine = rows.of(SESSION, agent)
+def sender(rows: Rows, session: Session, interval: Interval) -> Sender | None:
+    mine = rows.of(SESSION, session.sender)
     if mine.is_empty():
         return None
     return Sender(
-        packet_rate=counted(mine, ["acknowledged"], interval),
+        packet_rate=counted(mine, ["acknowledged"], interval, session.there),
         cwnd=mean_window(mine, interval),
         rtt=mean_rtt(mine, interval),
-        signals=counted(mine, ["signals"], interval),
-        cuts=counted(mine, ["randomized_cuts", "forced_cuts"], interval),
-        forced_cuts=counted(mine, ["forced_cuts"], interval),
+        signals=counted(mine, ["signals"], interval, session.there),
+        cuts=counted(mine, ["randomized_cuts", "forced_cuts"], interval, session.there),
+        forced_cuts=counted(mine, ["forced_cuts"], interval, session.there),
     )
 
 
@@ -165,7 +168,7 @@ class TcpFlow:
     timeouts: float | None
 
 
-def tcp_flow(rows: Rows, name: str, packet_size: int, interval: Interval) -> TcpFlow | None:
+def tcp_flow(rows: Rows, name: str, flow: Flow, interval: Interval) -> TcpFlow | None:
     """None if either end has no rows. A kernel does not report how often it cut its window."""
     read, sent = rows.of("tcp", name), rows.of("tcp.sender", name)
     if read.is_empty() or sent.is_empty():
@@ -177,12 +180,13 @@ def tcp_flow(rows: Rows, name: str, packet_size: int, interval: Interval) -> Tcp
 
     rtt = over_time("rtt_mean_us", "rtt_us")
     counts = "fast_retransmits" in sent.columns
+    cuts = ["fast_retransmits", "timeouts"]
     return TcpFlow(
-        packet_rate=counted(read, ["bytes"], interval) / packet_size,
+        packet_rate=counted(read, ["bytes"], interval, flow.there) / flow.packet_size,
         cwnd=over_time("cwnd_mean", "cwnd"),
         rtt=None if rtt is None else rtt / 1e6,
-        cuts=counted(sent, ["fast_retransmits", "timeouts"], interval) if counts else None,
-        timeouts=counted(sent, ["timeouts"], interval) if counts else None,
+        cuts=counted(sent, cuts, interval, flow.there) if counts else None,
+        timeouts=counted(sent, ["timeouts"], interval, flow.there) if counts else None,
     )
 
 
@@ -194,7 +198,7 @@ def _of(name: str) -> Callable[[object], float | None]:
 
 
 def of_sender(rows: Rows, context: Context, of: Callable[[Sender], float | None]) -> float | None:
-    found = sender(rows, context.session.sender, context.span)
+    found = sender(rows, context.session, context.span)
     return None if found is None else of(found)
 
 
@@ -267,10 +271,11 @@ def unfairness(rows: Rows, context: Context) -> float | None:
 
 def _tcp_flows(rows: Rows, context: Context, names: Iterable[str]) -> list[TcpFlow]:
     """Each flow over the time of its presence; flows that are never present do not count."""
+    flows = {name: context.flows[name] for name in names}
     found = (
-        tcp_flow(rows, name, context.flows[name].packet_size, there)
-        for name in names
-        if (there := context.flows[name].presence(context.window)) is not None
+        tcp_flow(rows, name, flow, part)
+        for name, flow in flows.items()
+        if (part := flow.presence(context.window)) is not None
     )
     return [flow for flow in found if flow is not None]
 

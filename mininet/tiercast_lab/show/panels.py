@@ -13,7 +13,6 @@ import polars as pl
 from tiercast_lab.base.frames import as_float_or_none
 from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import (
-    Rows,
     cumulative_rates,
     mean_received_rate,
     received_rate,
@@ -181,8 +180,10 @@ def beside_tcp(run: StoredRun) -> Panel:
     range if there are many."""
     edges = time_edges(run, STEP_S)
     session = mean_received_rate(run.rows, run.context.receivers, edges) / MBIT
-    rows = _from_the_start(run)
-    flows = {name: flow_rate(rows, name, edges) / MBIT for name in run.context.rivals}
+    flows = {
+        name: flow_rate(run.rows, name, flow, edges) / MBIT
+        for name, flow in run.context.rivals.items()
+    }
     if len(flows) >= MOST_LINES:
         rates = np.array(list(flows.values()))
         flows = {
@@ -194,20 +195,6 @@ def beside_tcp(run: StoredRun) -> Panel:
     for index, (name, rate) in enumerate(flows.items(), 1):
         series.append(Series(name, middles(edges), rate, COLOURS[index], thin=True))
     return Panel("rates-tcp", "The session beside TCP", "Mbit/s", series)
-
-
-def _from_the_start(run: StoredRun) -> Rows:
-    """Adds a row at each flow's start. In virtual time the first row comes a second later, and all
-    bytes before it would seem to have arrived at once."""
-    if (read := run.rows.get("tcp")) is None:
-        return run.rows
-    starts = {name: flow.start for name, flow in run.context.rivals.items()}
-    first = {
-        "time_s": [*map(float, starts.values())],
-        "agent": [*starts],
-        "bytes": [0] * len(starts),
-    }
-    return Rows({"tcp": pl.concat([pl.DataFrame(first), read], how="diagonal_relaxed")})
 
 
 def sending_rates(run: StoredRun) -> Panel:

@@ -133,7 +133,7 @@ def _flow(rows: Rows, name: str, flow: Flow, edges: np.ndarray) -> np.ndarray:
         mine = rows.of(flow.kind, name)
         there = (edges[1:] > flow.start) & (edges[:-1] < flow.stop)
         if not mine.is_empty():
-            grown = np.diff(counter_at(mine, BYTES[flow.kind], edges))
+            grown = np.diff(counter_at(mine, BYTES[flow.kind], edges, flow.there))
             rate[there] = (8 * grown / np.diff(edges))[there]
     return rate
 

@@ -80,12 +80,11 @@ def _absence(snapshot: Snapshot) -> list[str]:
 
 def _received(snapshot: Snapshot) -> list[str]:
     span = snapshot.at_s - snapshot.since_s
-    packets = snapshot.increase("received", snapshot.receiver, "packets")
+    packets = snapshot.received("packets")
     if span == 0 or (snapshot.rows("received", snapshot.receiver) is None and packets == 0):
         return ["nothing yet"]
-    rate = 8 * snapshot.increase("received", snapshot.receiver, "bytes") / span
-    lost = snapshot.increase("received", snapshot.receiver, "lost")
-    marked = snapshot.increase("received", snapshot.receiver, "marked")
+    rate = 8 * snapshot.received("bytes") / span
+    lost, marked = snapshot.received("lost"), snapshot.received("marked")
     steps = snapshot.session.receivers[snapshot.receiver].available
     available = [rate for at, rate in steps if at <= snapshot.at_s][-1]
     return [
@@ -143,12 +142,13 @@ def _path(snapshot: Snapshot) -> list[str]:
     dropped, marked = [], []
     counted = True
     for link in snapshot.directions:
-        mine = snapshot.run.rows.of("port.session", link, "link").filter(
-            (pl.col("session") == snapshot.session.number) & (pl.col("layer") < _layers(snapshot))
+        chosen = (pl.col("session") == snapshot.session.number) & (
+            pl.col("layer") < _layers(snapshot)
         )
+        mine = snapshot.run.rows.of("port.session", link, "link").filter(chosen)
         counted &= not mine["queue_drops"].has_nulls()
         fates = [*FATES, *(column for column in LINK_LOSSES if column in mine)]
-        samples = layers_together(mine, *fates)
+        samples = layers_together(snapshot.run.rows, link, chosen, *fates)
         grew = {
             column: increase(samples, column, snapshot.since_s, snapshot.at_s) for column in fates
         }
@@ -186,9 +186,10 @@ def _flows(snapshot: Snapshot) -> list[str]:
     lines = []
     for name in names[:4]:
         span = snapshot.at_s - snapshot.since_s
-        rate = 8 * snapshot.increase("tcp", name, "bytes") / span if span else 0.0
-        info = snapshot.last("tcp.sender", name)
         flow = snapshot.run.context.flows[name]
+        read = snapshot.increase("tcp", name, "bytes", flow.there)
+        rate = 8 * read / span if span else 0.0
+        info = snapshot.last("tcp.sender", name)
         if not flow.start <= snapshot.at_s <= flow.stop:
             lines.append(f"{name}: not there (from {flow.start:g} to {flow.stop:g} s)")
         else:
@@ -214,8 +215,9 @@ def _sender(snapshot: Snapshot) -> list[str]:
     if len(rates) > 1:
         own = np.diff(np.concatenate([[0.0], rates])) / 1e6
         text += f" in layers of {' + '.join(f'{rate:.2f}' for rate in own)}"
-    feedback = snapshot.increase("feedback", snapshot.sender, "accepted") / span
-    return [f"{text}; hears {feedback:.1f} feedback messages/s"]
+    there = snapshot.session.there
+    messages = snapshot.increase("feedback", snapshot.sender, "accepted", there)
+    return [f"{text}; hears {messages / span:.1f} feedback messages/s"]
 
 
 def _records(snapshot: Snapshot) -> list[str]:

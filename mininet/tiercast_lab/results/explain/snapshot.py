@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import polars as pl
 from tiercast_controller.base import units
 
 from tiercast_lab.base.errors import InputError
-from tiercast_lab.measures.context import Session
-from tiercast_lab.measures.rows import increase
+from tiercast_lab.measures.context import Interval, Session
+from tiercast_lab.measures.rows import increase, received_within
 from tiercast_lab.results.storage import StoredRun
 
 SPAN_S = 2.0  # the length of "the last seconds"
@@ -93,12 +94,17 @@ class Snapshot:
         rows = self.rows(kind, agent, **equal)
         return None if rows is None or len(rows) < back else Row(kind, rows.row(-back, named=True))
 
-    def increase(self, kind: str, agent: str, column: str) -> float:
-        """The growth of a counter during the last seconds."""
+    def increase(self, kind: str, agent: str, column: str, there: Interval) -> float:
+        """The growth of a counter during the last seconds; `there` as for counter_at."""
         frame = self.run.rows.get(kind)
         if frame is None or column not in frame.columns:
             return 0.0
-        return increase(self.run.rows.of(kind, agent), column, self.since_s, self.at_s)
+        return increase(self.run.rows.of(kind, agent), column, self.since_s, self.at_s, there)
+
+    def received(self, column: str) -> float:
+        """The growth of one of the receiver's counters during the last seconds."""
+        receiver, edges = self.session.receivers[self.receiver], np.array([self.since_s, self.at_s])
+        return float(received_within(self.run.rows, receiver, self.receiver, column, edges)[0])
 
     def receiver_name(self, number: float | None) -> str | None:
         """The agent whose node a record names as the receiver's id; None if it names no
