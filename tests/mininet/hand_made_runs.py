@@ -491,7 +491,7 @@ MDPCC = HandMade(
         "clr_delay": 8.0,
         # From 13 to 14 s; from 21 to 21.5 s; from 30.5 to 31.5 s.
         "clr_delay_since_loss": 4.0,
-        "representatives": 3.0,
+        "representatives": 5.0,  # since 9 s
     },
 )
 

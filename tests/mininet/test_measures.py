@@ -260,6 +260,12 @@ def test_the_worst_path_that_is_never_found_has_no_delay() -> None:
         assert all_measures(silent, MDPCC.context)[measure] is None
 
 
+def test_representatives_hold_until_the_next_record() -> None:
+    for window, most in (((16.0, 19.0), 2), ((16.0, 21.0), 3), ((30.0, 40.0), 3), ((1.0, 8.0), 0)):
+        seen = replace(MDPCC.context, window=window)
+        assert all_measures(MDPCC.rows, seen)["representatives"] == most
+
+
 def test_only_flows_of_the_window_count() -> None:
     """tcp2 and tcp3 are both present from 12 to 18 s; tcp1 and tcp4 only before and after the
     window. Each has one rate."""

@@ -13,12 +13,14 @@ from tiercast_lab.measures.spec import SECONDS, fraction, measure, number
 
 @measure(number("receivers", 0), "MDP-CC: the most representatives at once")
 def representatives(rows: Rows, context: Context) -> float | None:
-    """The largest number of representatives that MDP-CC's sender had at once."""
+    """The largest number of representatives that MDP-CC's sender had at once. A record is of a
+    change, so the one before the window holds at its start."""
     mine = rows.of("mdpcc.representatives", context.session.sender)
     if mine.is_empty():
         return None
-    windowed = mine.filter(pl.col("time_s").is_between(*context.span))
-    return None if windowed.is_empty() else as_float(windowed["count"].max())
+    times, counts = mine["time_s"].to_numpy(), mine["count"].to_numpy()
+    held, _ = steps_within(times, counts, [context.span], before=0.0)
+    return float(held.max())
 
 
 @measure(
