@@ -61,6 +61,20 @@ def test_panels_hold_the_stored_figures(stored) -> None:
     assert panels["b-menu"].series[2].y[-1] == pytest.approx(4.0)  # limit_1_Bps: 5e5
 
 
+def with_rows(run: StoredRun, **frames: pl.DataFrame) -> StoredRun:
+    changed = StoredRun(run.directory, run.summary)
+    changed.__dict__["rows"] = Rows({**run.rows, **frames})
+    return changed
+
+
+def test_an_efficiency_above_1_stays_in_its_chart(stored) -> None:
+    """A link that makes copies of all packets: receivers count each twice."""
+    twice = stored.rows["received"].with_columns(pl.col("bytes") * 2)
+    for run, top in ((stored, 1.1), (with_rows(stored, received=twice), 2.0)):
+        panel = {panel.key: panel for panel in all_panels(run)}["e-efficiency"]
+        assert panel.y_max == pytest.approx(top)
+
+
 def test_a_scheme_with_one_rate_has_panels_of_its_own(beside_tcp) -> None:
     panels = {panel.key: panel for panel in all_panels(beside_tcp)}
     assert list(panels) == [
@@ -88,14 +102,11 @@ def test_a_scheme_with_one_rate_has_panels_of_its_own(beside_tcp) -> None:
 
 
 def test_sequence_numbers_have_no_panel_and_flows_begin_at_their_start(beside_tcp) -> None:
-    rows = dict(beside_tcp.rows)
-    traced = rows["single.rate"]
+    traced = beside_tcp.rows["single.rate"]
     numbers = (4_255_306_169 + traced["time_s"] * 1000).cast(int).alias("seq")
-    rows["single.rate"] = traced.with_columns(numbers)
     # As in virtual time, the first row of a flow comes a second after its start.
-    rows["tcp"] = rows["tcp"].filter(pl.col("time_s").is_between(0.999, 20.0))
-    run = StoredRun(beside_tcp.directory, beside_tcp.summary)
-    run.__dict__["rows"] = Rows(rows)
+    tcp = beside_tcp.rows["tcp"].filter(pl.col("time_s").is_between(0.999, 20.0))
+    run = with_rows(beside_tcp, **{"single.rate": traced.with_columns(numbers), "tcp": tcp})
     panels = {panel.key: panel for panel in all_panels(run)}
     assert "single.rate-rtt_us" in panels and "single.rate-seq" not in panels
     assert panels["rates-tcp"].series[1].y == pytest.approx(np.full(40, 2.0))
