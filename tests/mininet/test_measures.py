@@ -266,6 +266,35 @@ def test_representatives_hold_until_the_next_record() -> None:
         assert all_measures(MDPCC.rows, seen)["representatives"] == most
 
 
+def test_a_session_is_compared_with_others_while_one_of_them_is_there() -> None:
+    """Session 1 gets 1 Mbit/s beside another session, and 4 Mbit/s alone."""
+    there = {2: (12.0, 14.0), 3: (13.0, 15.0), 4: (17.0, 18.0), 5: (25.0, 30.0)}
+    others = [
+        Session(
+            number,
+            f"h0.s{number}",
+            1,
+            {f"h3.s{number}": Receiver(3, always(9e6), absences=((0.0, start), (stop, 40.0)))},
+            0.04,
+            start,
+            stop,
+        )
+        for number, (start, stop) in there.items()
+    ]
+    seen = context(Session(1, "h0", 1, {"h3": Receiver(3, always(9e6))}, 0.04), *others)
+    counts = [(10.0, 0), (12.0, 8), (15.0, 11), (17.0, 19), (18.0, 20), (40.0, 108)]
+    rows = [(at, "h3", 1e6 * count / 8) for at, count in counts]
+    for number, (start, stop) in there.items():
+        rows += [(start, f"h3.s{number}", 0.0), (stop, f"h3.s{number}", 2.5e5 * (stop - start))]
+    frames = Rows({"received": received(rows)})
+    measured = all_measures(frames, seen)
+    assert measured["other_ratio"] == pytest.approx(1 / 2)
+    assert measured["other_ratio_s4"] == pytest.approx(2 / 1)  # only beside session 1
+    assert measured["other_ratio_s5"] is None  # after the window
+    alone = replace(seen, window=(15.0, 17.0))
+    assert all_measures(frames, alone)["other_ratio"] is None
+
+
 def test_only_flows_of_the_window_count() -> None:
     """tcp2 and tcp3 are both present from 12 to 18 s; tcp1 and tcp4 only before and after the
     window. Each has one rate."""

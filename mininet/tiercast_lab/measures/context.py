@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,17 @@ def common(one: Interval, other: Interval) -> Interval | None:
     """What two intervals have in common; None if that is nothing."""
     start, end = max(one[0], other[0]), min(one[1], other[1])
     return (start, end) if start < end else None
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """The intervals without overlaps, in the order of time."""
+    result: list[Interval] = []
+    for start, end in sorted(intervals):
+        if result and start <= result[-1][1]:
+            result[-1] = result[-1][0], max(end, result[-1][1])
+        else:
+            result.append((start, end))
+    return result
 
 
 @dataclass(frozen=True)

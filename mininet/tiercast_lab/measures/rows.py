@@ -162,16 +162,24 @@ def received_rate(rows: Rows, receiver: Receiver, agent: str, edges: np.ndarray)
     return _ratio(bits, seconds_there(receiver, edges))
 
 
+def received_by(
+    rows: Rows, receivers: Mapping[str, Receiver], edges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The bits that the receivers together receive in each interval, and the sum of the times, in
+    s, for which they are present."""
+    bits = seconds = np.zeros(len(edges) - 1)
+    for agent, receiver in receivers.items():
+        bits = bits + 8 * received_within(rows, receiver, agent, "bytes", edges)
+        seconds = seconds + seconds_there(receiver, edges)
+    return bits, seconds
+
+
 def mean_received_rate(
     rows: Rows, receivers: Mapping[str, Receiver], edges: np.ndarray
 ) -> np.ndarray:
     """bit/s, mean over the receivers, each weighted by its time of presence; NaN where none is
     present."""
-    bits = seconds = np.zeros(len(edges) - 1)
-    for agent, receiver in receivers.items():
-        bits = bits + 8 * received_within(rows, receiver, agent, "bytes", edges)
-        seconds = seconds + seconds_there(receiver, edges)
-    return _ratio(bits, seconds)
+    return _ratio(*received_by(rows, receivers, edges))
 
 
 def top_steps(rows: Rows, agent: str) -> tuple[np.ndarray, np.ndarray]:

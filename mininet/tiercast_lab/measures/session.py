@@ -7,14 +7,21 @@ receiver that is present for half of the window weighs half as much as one that 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import numpy as np
 import polars as pl
 
 from tiercast_lab.base.frames import as_float
-from tiercast_lab.measures.context import Context, Session
+from tiercast_lab.measures.context import (
+    Context,
+    Interval,
+    Receiver,
+    Session,
+    common,
+    union,
+)
 from tiercast_lab.measures.rows import (
     Rows,
     cumulative_rates,
@@ -23,6 +30,7 @@ from tiercast_lab.measures.rows import (
     instability_series,
     layers_together,
     mean_received_rate,
+    received_by,
     received_rate,
     received_within,
     seconds_there,
@@ -100,11 +108,7 @@ def session_throughput(rows: Rows, context: Context) -> float | None:
 @measure(RATE, "received rate, mean over the receivers of all other sessions")
 def other_throughput(rows: Rows, context: Context) -> float | None:
     """bit/s, mean over the receivers of all other sessions, while this session is present."""
-    receivers = {
-        agent: receiver
-        for session in _others(context)
-        for agent, receiver in session.receivers.items()
-    }
+    receivers = _receivers_of(_others(context))
     if "received" not in rows or not receivers:
         return None
     return float(mean_received_rate(rows, receivers, np.array(context.span))[0])
@@ -115,23 +119,33 @@ def other_throughput(rows: Rows, context: Context) -> float | None:
     "throughput of the session / that of the others, while one of them is present",
 )
 def other_ratio(rows: Rows, context: Context) -> float | None:
-    """This session's throughput / that of the others, from the first one's start to the last one's
-    stop."""
-    others, (start, end) = _others(context), context.window
-    if not others:
+    """This session's throughput / that of the others, over the time in which this one and at least
+    one other are present."""
+    others = _others(context)
+    parts = [part for one in others if (part := common(one.there, context.span)) is not None]
+    if "received" not in rows or not parts:
         return None
-    start = max(start, min(one.start for one in others))
-    end = min(end, max(one.stop for one in others))
-    together = replace(context, window=(start, end))
-    if start >= end or together.span[0] >= together.span[1]:
-        return None
-    other = other_throughput(rows, together)
-    own = session_throughput(rows, together)
+    own, other = (
+        _throughput(rows, receivers, union(parts))
+        for receivers in (context.receivers, _receivers_of(others))
+    )
     return own / other if own is not None and other else None
+
+
+def _throughput(
+    rows: Rows, receivers: Mapping[str, Receiver], parts: Iterable[Interval]
+) -> float | None:
+    """bit/s, mean over the receivers, in these intervals together."""
+    bits, seconds = np.sum([received_by(rows, receivers, np.array(one)) for one in parts], axis=0)
+    return float(bits[0] / seconds[0]) if seconds[0] else None
 
 
 def _others(context: Context) -> list[Session]:
     return [one for one in context.sessions if one.number != context.session.number]
+
+
+def _receivers_of(sessions: Iterable[Session]) -> dict[str, Receiver]:
+    return {agent: one for session in sessions for agent, one in session.receivers.items()}
 
 
 @measure(RATE, "received rate of one receiver", which="receiver", whole=False)
