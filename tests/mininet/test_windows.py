@@ -72,6 +72,16 @@ FRAMES = {
             window("h0.s2", 20.0, cwnd=12.0, acknowledged=400.0),
         ]
     ),  # fmt: skip
+    # Packets of 1000 and 500 bytes.
+    "layer": pl.DataFrame(
+        {
+            "time_s": [10.0, 20.0, 20.0],
+            "agent": ["h0", "h0", "h0.s2"],
+            "rank": [0, 0, 0],
+            "sent_packets": [700, 1700, 420],
+            "sent_bytes": [7e5, 1.7e6, 2.1e5],
+        }
+    ),
     "rla.signal": pl.DataFrame(
         {
             "time_s": [9.0, 11.0, 12.0, 13.0, 13.5, 14.0, 14.5, 16.0],
@@ -137,8 +147,8 @@ EXPECTED = {
     "btcp_rtt": 0.23,
     "btcp_cuts": 0.4,
     "btcp_timeouts": 0.2,
-    "unfairness": 1.25,  # 100 over 80
-    "unfairness_s2": 1.6,  # 80 over 50
+    "unfairness": 1.25,  # 100 packets of 1000 bytes over 80 such packets
+    "unfairness_s2": 3.2,  # 80 of 1000 bytes over 50 of 500
 }
 
 # The windows of both sessions, in steps of 2, 4, 2 and 2 s. The cell of the second step has both of

@@ -69,6 +69,7 @@ class Sender:
     """One session's part of RLA figure 7. Every congestion signal counts, even an ignored one."""
 
     packet_rate: float  # packets that all receivers have, per second
+    bit_rate: float | None  # of these packets, bit/s
     cwnd: float | None
     rtt: float | None  # until all receivers have acknowledged a packet that was sent once
     signals: float
@@ -87,14 +88,25 @@ def sender(rows: Rows, session: Session, interval: Interval) -> Sender | None:
     mine = rows.of(SESSION, session.sender)
     if mine.is_empty():
         return None
+    packet_rate = counted(mine, ["acknowledged"], interval, session.there)
+    size = packet_size(rows, session)
     return Sender(
-        packet_rate=counted(mine, ["acknowledged"], interval, session.there),
+        packet_rate=packet_rate,
+        bit_rate=None if size is None else 8 * size * packet_rate,
         cwnd=mean_window(mine, interval),
         rtt=mean_rtt(mine, interval),
         signals=counted(mine, ["signals"], interval, session.there),
         cuts=counted(mine, ["randomized_cuts", "forced_cuts"], interval, session.there),
         forced_cuts=counted(mine, ["forced_cuts"], interval, session.there),
     )
+
+
+def packet_size(rows: Rows, session: Session) -> float | None:
+    """IP bytes of a session's packets, which are all of one size. None if it has sent none."""
+    last = rows.of("layer", session.sender).tail(1)
+    if last.is_empty() or not last["sent_packets"][0]:
+        return None
+    return float(last["sent_bytes"][0] / last["sent_packets"][0])
 
 
 CELL = 4  # packets
@@ -162,6 +174,7 @@ def signals_of(
 @dataclass(frozen=True)
 class TcpFlow:
     packet_rate: float  # as read by the receiving end
+    bit_rate: float  # bit/s
     cwnd: float | None
     rtt: float | None  # the mean of its samples
     cuts: float | None  # fast retransmits and time-outs
@@ -181,8 +194,10 @@ def tcp_flow(rows: Rows, name: str, flow: Flow, interval: Interval) -> TcpFlow |
     rtt = over_time("rtt_mean_us", "rtt_us")
     counts = "fast_retransmits" in sent.columns
     cuts = ["fast_retransmits", "timeouts"]
+    byte_rate = counted(read, ["bytes"], interval, flow.there)
     return TcpFlow(
-        packet_rate=counted(read, ["bytes"], interval, flow.there) / flow.packet_size,
+        packet_rate=byte_rate / flow.packet_size,
+        bit_rate=8 * byte_rate,
         cwnd=over_time("cwnd_mean", "cwnd"),
         rtt=None if rtt is None else rtt / 1e6,
         cuts=counted(sent, cuts, interval, flow.there) if counts else None,
@@ -263,9 +278,12 @@ for short, choose, flow in (
     number(digits=2), "RLA: its rate over the slowest TCP flow's, or the inverse", beside="tcp"
 )
 def unfairness(rows: Rows, context: Context) -> float | None:
-    """1 or more; 1 is the paper's absolute fairness."""
-    mine = of_sender(rows, context, lambda found: found.packet_rate)
-    slowest = of_flow(rows, context, min, lambda flow: flow.packet_rate)
+    """1 or more; 1 is the paper's absolute fairness. In bit/s, as the flows' packets may have
+    other sizes than the session's."""
+    mine = of_sender(rows, context, lambda found: found.bit_rate)
+    slowest = min(
+        (flow.bit_rate for flow in _tcp_flows(rows, context, context.rivals)), default=None
+    )
     return max(mine / slowest, slowest / mine) if mine and slowest else None
 
 
