@@ -15,6 +15,8 @@ from rich.console import Console
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.measures import Rows
 from tiercast_lab.results.storage import StoredRun, load_run
+from tiercast_lab.show.panel_data import panel_data
+from tiercast_lab.show.panels import Panel, Series
 from tiercast_lab.show.plots import write_plots
 from tiercast_lab.show.run_panels import all_panels
 from tiercast_lab.show.run_report import write_report
@@ -65,6 +67,14 @@ def with_rows(run: StoredRun, **frames: pl.DataFrame) -> StoredRun:
     changed = StoredRun(run.directory, run.summary)
     changed.__dict__["rows"] = Rows({**run.rows, **frames})
     return changed
+
+
+def test_charts_have_small_and_large_values_as_they_are() -> None:
+    values = np.array([1.38888889e-4, 4.62962963e-5, 0.0, np.nan, 123.456789, 4.2e9])
+    panel = Panel("key", "title", "unit", [Series("one", np.arange(6) / 3, values, "#000000")])
+    (series,) = panel_data(panel)["series"]
+    assert series["y"] == [1.38889e-4, 4.62963e-5, 0.0, None, 123.457, 4.2e9]
+    assert series["x"] == [0.0, 0.3333, 0.6667, 1.0, 1.3333, 1.6667]
 
 
 def test_an_efficiency_above_1_stays_in_its_chart(stored) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
-
-import numpy as np
 
 from tiercast_lab.show.panels import Panel
 
@@ -23,8 +22,8 @@ def panel_data(panel: Panel) -> dict[str, Any]:
                 "steps": series.steps,
                 "thin": series.thin,
                 "dash": series.dash,
-                "x": _numbers(series.x),
-                "y": _numbers(series.y),
+                "x": [round(float(at), 4) for at in series.x],
+                "y": [_short(float(value)) for value in series.y],
             }
             for series in panel.series
         ],
@@ -32,5 +31,6 @@ def panel_data(panel: Panel) -> dict[str, Any]:
     }
 
 
-def _numbers(values: np.ndarray) -> list[float | None]:
-    return [round(float(v), 4) if np.isfinite(v) else None for v in values]
+def _short(value: float) -> float | None:
+    """Six digits, wherever they are: an axis may be in thousandths of its unit."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None
