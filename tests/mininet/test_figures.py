@@ -10,7 +10,9 @@ import textwrap
 from dataclasses import replace
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
+from matplotlib.text import Text
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.experiment.figure_schema import FigureRun
@@ -169,6 +171,43 @@ def test_a_row_of_a_table_is_judged_point_by_point(file: Path, tmp_path: Path) -
     assert described.reference(described.plots[0]) == {1: 0.8, 2: 0.5}
     draw_figure(results, tmp_path / "bars.png")
     assert (tmp_path / "bars.png").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize("form", ["", ", bars: true", ", log: true"])
+def test_titles_names_and_numbers_are_drawn_as_they_are(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """A name with `_` is in the legend, dollars begin no formula, and no number is one."""
+    for old, new in (
+        ("one layer", "_one"),
+        ("two layers", '"from $5 to $6_{"'),
+        ("Two points of two curves", r"'gain $\frac{a$ per receiver'"),
+        ("{measure: efficiency}", f"{{measure: efficiency{form}}}"),
+    ):
+        file.write_text(file.read_text().replace(old, new))
+    figure = find_figure(str(file), known_schemes())
+    curves = [curve.name for curve in figure.section.curves]
+    outcomes = [
+        outcome(file, curve, x, 1, efficiency=0.02 * x, session_throughput=1e6)
+        for curve in curves
+        for x in (1, 2)
+    ]
+    drawings = []
+    monkeypatch.setattr(plt, "close", drawings.append)
+    draw_figure(FigureResults(figure, outcomes), tmp_path / "figure.png")
+    monkeypatch.undo()
+    (drawing,) = drawings
+    for axis in drawing.axes:
+        names = [text.get_text() for text in axis.get_legend().get_texts()]
+        assert [name for name in names if name != "paper"] == curves
+        shown = [
+            *axis.get_xticklabels(),
+            *axis.get_yticklabels(),
+            *axis.get_yticklabels(minor=True),
+        ]
+        assert not any("$" in text.get_text() for text in shown)
+    assert not any(text.get_parse_math() for text in drawing.findobj(Text) if text.get_text())
+    plt.close(drawing)
 
 
 def test_a_seed_without_a_value_is_not_left_out_of_a_mean(file: Path) -> None:

@@ -69,6 +69,12 @@ def with_rows(run: StoredRun, **frames: pl.DataFrame) -> StoredRun:
     return changed
 
 
+def test_a_title_is_no_formula(stored) -> None:
+    title = "gain $\\frac{a$ per receiver"
+    write_plots(StoredRun(stored.directory, stored.summary | {"title": title}))
+    assert (stored.directory / "plots/figure.png").stat().st_size > 10_000
+
+
 def test_charts_have_small_and_large_values_as_they_are() -> None:
     values = np.array([1.38888889e-4, 4.62962963e-5, 0.0, np.nan, 123.456789, 4.2e9])
     panel = Panel("key", "title", "unit", [Series("one", np.arange(6) / 3, values, "#000000")])

@@ -296,6 +296,19 @@ def test_a_curve_that_the_first_panel_lacks_is_in_the_legend(file: Path) -> None
     plt.close(drawing)
 
 
+def test_a_name_with_an_underscore_is_in_the_legend(file: Path) -> None:
+    file.write_text(file.read_text().replace("SIM", "_SIM"))
+    sweep = find_sweep(str(file), known_schemes())
+    lines = sweep_plot._lines(results_of(sweep, outcomes_of(sweep)), "efficiency", "rate")
+    file.write_text(file.read_text().replace("seeds:", "distribution_over: rate\nseeds:"))
+    sweep = find_sweep(str(file), known_schemes())
+    shares = sweep_plot._distributions(results_of(sweep, outcomes_of(sweep)), "efficiency")
+    for drawing in (lines, shares):
+        shown = [text.get_text() for text in drawing.legends[0].get_texts()]
+        assert shown == ["TFMCC", "_SIM"]
+        plt.close(drawing)
+
+
 def test_a_sweep_may_extend_another(file: Path) -> None:
     (file.parent / "sweeps").mkdir()
     file.rename(file.parent / "sweeps" / "tiny.yaml")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -18,7 +19,7 @@ from tiercast_lab.experiment.figure_schema import Plot
 from tiercast_lab.measures import spec_of, windows
 from tiercast_lab.results.storage import StoredRun, load_run
 from tiercast_lab.show.panels import COLOURS
-from tiercast_lab.show.plots import DPI, METADATA, STYLE, draw
+from tiercast_lab.show.plots import DPI, METADATA, STYLE, draw, make_y_log
 from tiercast_lab.show.run_panels import main_panels
 from tiercast_lab.study.figure_results import FigureResults
 
@@ -58,7 +59,7 @@ def _over_points(results: FigureResults) -> Drawing:
         spec, shown = spec_of(plot.measure)
         scale = 1e6 if spec.unit == "bit/s" else 1
         reference = {x: value / scale for x, value in figure.reference(plot).items()}
-        (_bars if plot.bars else _lines)(axis, results, plot.measure, scale, reference)
+        drawn = (_bars if plot.bars else _lines)(axis, results, plot.measure, scale, reference)
         axis.set_title(shown)
         axis.set_xlabel(figure.x)
         axis.set_ylabel("Mbit/s" if spec.unit == "bit/s" else spec.unit)
@@ -67,12 +68,12 @@ def _over_points(results: FigureResults) -> Drawing:
             axis.set_xticks(results.points, [f"{x:g}" for x in results.points])
             axis.minorticks_off()
         if plot.log:
-            axis.set_yscale("log")
+            make_y_log(axis)
         else:
             # Leaves room above the lines even if they are nearly constant.
             axis.set_ylim(0, 1.05 * axis.get_ylim()[1])
         if reference or len(figure.curves) > 1:
-            axis.legend(frameon=False)
+            axis.legend(*zip(*drawn, strict=True), frameon=False)
     for axis in axes.flat[len(figure.plots) :]:
         axis.set_axis_off()
     return drawing
@@ -97,17 +98,22 @@ def _lines(
     measure: str,
     scale: float,
     reference: dict[float, float],
-) -> None:
+) -> list[tuple[Any, str]]:
+    """Returns what the legend shows, each with its name. (matplotlib leaves out names that begin
+    with `_`, if it collects them itself.)"""
+    drawn: list[tuple[Any, str]] = []
     for colour, curve in zip(itertools.cycle(COLOURS), results.figure.section.curves, strict=False):
-        axis.errorbar(
-            *_means(results, measure, curve.name, scale),
-            color=colour, marker="o", capsize=3, label=curve.name or None,
-        )  # fmt: skip
+        line = axis.errorbar(
+            *_means(results, measure, curve.name, scale), color=colour, marker="o", capsize=3
+        )
+        if curve.name:
+            drawn.append((line, curve.name))
     if reference:
-        axis.plot(
-            list(reference), list(reference.values()),
-            color=PAPER, linestyle="--", marker="x", label="paper",
-        )  # fmt: skip
+        (dashed,) = axis.plot(
+            list(reference), list(reference.values()), color=PAPER, linestyle="--", marker="x"
+        )
+        drawn.append((dashed, "paper"))
+    return drawn
 
 
 def _density(axis: Axes, results: FigureResults) -> None:
@@ -134,27 +140,30 @@ def _bars(
     measure: str,
     scale: float,
     reference: dict[float, float],
-) -> None:
-    """At each point the paper's number beside each curve's. The points are equally spaced."""
+) -> list[tuple[Any, str]]:
+    """At each point the paper's number beside each curve's. The points are equally spaced. Returns
+    what the legend shows, each with its name."""
+    drawn: list[tuple[Any, str]] = []
     curves = results.figure.section.curves
     places = {x: place for place, x in enumerate(results.points)}
     reference = {x: value for x, value in reference.items() if x in places}
     wide = 0.8 / (len(curves) + bool(reference))
     left = -0.4 + wide / 2
     if reference:
-        axis.bar(
-            [places[x] + left for x in reference], list(reference.values()), wide,
-            color=PAPER, label="paper",
-        )  # fmt: skip
+        bars = axis.bar(
+            [places[x] + left for x in reference], list(reference.values()), wide, color=PAPER
+        )
+        drawn.append((bars, "paper"))
         left += wide
     for colour, curve in zip(itertools.cycle(COLOURS), curves, strict=False):
         xs, values, spreads = _means(results, measure, curve.name, scale)
-        axis.bar(
-            [places[x] + left for x in xs], values, wide,
-            yerr=spreads, capsize=3, color=colour, label=curve.name or "measured",
-        )  # fmt: skip
+        bars = axis.bar(
+            [places[x] + left for x in xs], values, wide, yerr=spreads, capsize=3, color=colour
+        )
+        drawn.append((bars, curve.name or "measured"))
         left += wide
     axis.set_xticks(range(len(places)), [f"{x:g}" for x in places])
+    return drawn
 
 
 def _over_time(results: FigureResults) -> Drawing:

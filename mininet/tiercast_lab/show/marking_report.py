@@ -20,7 +20,7 @@ from tiercast_controller.base.units import format_duration
 
 from tiercast_lab.show import pages
 from tiercast_lab.show.panels import COLOURS
-from tiercast_lab.show.plots import DPI, METADATA, STYLE
+from tiercast_lab.show.plots import DPI, METADATA, STYLE, make_y_log
 from tiercast_lab.show.traced_report import draw_law
 from tiercast_lab.study.marking import Link
 from tiercast_lab.study.marking_results import AtLoad, Judgement, OfQueues
@@ -292,12 +292,12 @@ def _under_tcp(judged: Sequence[Judgement]) -> Any:
 
 
 def _steps(judged: Sequence[Judgement]) -> Any:
-    return _step_panels([one.steps for one in judged], judged, "linear")
+    return _step_panels([one.steps for one in judged], judged)
 
 
 def _tcp_steps(judged: Sequence[Judgement]) -> Any:
     smooth = [[_of_a_second(step) for step in one.tcp_steps] for one in judged]
-    return _step_panels(smooth, judged, "log")
+    return _step_panels(smooth, judged, log=True)
 
 
 def _of_a_second(step: Over) -> Over:
@@ -310,13 +310,16 @@ def _of_a_second(step: Over) -> Over:
     return replace(step, wait=list(means))
 
 
-def _step_panels(steps: Sequence[Sequence[Over]], judged: Sequence[Judgement], scale: str) -> Any:
+def _step_panels(
+    steps: Sequence[Sequence[Over]], judged: Sequence[Judgement], log: bool = False
+) -> Any:
     count = len(steps[0])
     figure, axes = plt.subplots(1, count, figsize=(7.5 * count, 4), layout="constrained")
     for place, axis in enumerate(axes):
         _step(axis, [of_one[place] for of_one in steps], [one.name for one in judged])
-        axis.set_yscale(scale)
-        axis.set_ylim(bottom=0 if scale == "linear" else LEAST_MS)
+        if log:
+            make_y_log(axis)
+        axis.set_ylim(bottom=LEAST_MS if log else 0)
     axes[-1].legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 

@@ -12,6 +12,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogFormatter
 from matplotlib.typing import RcKeyType
 
 from tiercast_lab.results.storage import StoredRun
@@ -34,12 +35,27 @@ STYLE: dict[RcKeyType, Any] = {
     "axes.axisbelow": True,
     "xtick.color": "#444444",
     "ytick.color": "#444444",
+    # A title or a name may have dollars, which would begin a formula.
+    "text.parse_math": False,
     "svg.hashsalt": "tiercast",
 }
 DPI = 110
 FIGURE_PANELS = 12  # in figure.png; the report has all
 # Without these entries matplotlib writes its version and the date into the file.
 METADATA = {"Software": None, "Creation Time": None}
+
+
+class _Plain(LogFormatter):
+    """The numbers that matplotlib shows at a logarithmic axis; its own text is a formula."""
+
+    def __call__(self, value: float, position: int | None = None) -> str:
+        return f"{value:g}" if super().__call__(value, position) else ""
+
+
+def make_y_log(axis: Axes) -> None:
+    axis.set_yscale("log")
+    axis.yaxis.set_major_formatter(_Plain())
+    axis.yaxis.set_minor_formatter(_Plain())
 
 
 def write_plots(run: StoredRun) -> list[Path]:

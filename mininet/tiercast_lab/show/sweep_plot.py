@@ -220,6 +220,7 @@ def _lines(results: SweepResults, measure: str, numeric: str) -> Drawing:
         lines, columns, figsize=(1.5 + 5.2 * columns, 3.9 * lines), layout="constrained",
         squeeze=False, sharey=True,
     )  # fmt: skip
+    drawn = {}  # by curve, as a panel may lack those that the sweep leaves out there
     for axis, panel in itertools.zip_longest(grid.flat, panels):
         if panel is None:
             axis.set_axis_off()
@@ -237,7 +238,7 @@ def _lines(results: SweepResults, measure: str, numeric: str) -> Drawing:
             x, y, spread = np.array(sorted(points)).T
             colour = COLOURS[number % len(COLOURS)]
             style = ("-", "--", ":")[number // len(COLOURS) % 3]
-            axis.plot(x, y * scale, color=colour, linestyle=style, marker="o", label=name or None)
+            (drawn[name],) = axis.plot(x, y * scale, color=colour, linestyle=style, marker="o")
             axis.fill_between(
                 x, (y - spread) * scale, (y + spread) * scale, color=colour, alpha=0.15, linewidth=0
             )
@@ -254,12 +255,6 @@ def _lines(results: SweepResults, measure: str, numeric: str) -> Drawing:
         # No measure is negative, but a confidence interval of two or three runs may extend below 0.
         axis.set_ylim(0.0, 1.05 * axis.get_ylim()[1])
     if curve:
-        # A panel may lack curves that the sweep leaves out there.
-        drawn = {
-            label: handle
-            for axis in grid.flat
-            for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-        }
         shown = [name for name in curves if name in drawn]
         drawing.legend(
             [drawn[name] for name in shown], shown,
@@ -296,16 +291,18 @@ def _distributions(results: SweepResults, measure: str) -> Drawing:
     groups = [tuple(one.name for one in chosen) for chosen in itertools.product(*others)]
     scale, unit = _scale(measure)
     drawing, axis = plt.subplots(figsize=(9, 4.2), layout="constrained")
+    drawn = {}
     for one in results.distributions(measure):
         number = groups.index(tuple(one.names.values()))
         values = np.array(one.values) * scale
         share = 100 * np.arange(1, len(values) + 1) / len(values)
         colour = COLOURS[number % len(COLOURS)]
         style = ("-", "--", ":")[number // len(COLOURS) % 3]
-        axis.step(
-            [values[0], *values], [0, *share], where="post", color=colour, linestyle=style,
-            label=str(one) or None,
-        )  # fmt: skip
+        (line,) = axis.step(
+            [values[0], *values], [0, *share], where="post", color=colour, linestyle=style
+        )
+        if str(one):
+            drawn[str(one)] = line
         axis.plot([values[0], values[-1]], [0, 100], "o", color=colour, clip_on=False, zorder=3)
     if measure.startswith("tcp_ratio"):
         axis.set_xscale("log")
@@ -319,6 +316,7 @@ def _distributions(results: SweepResults, measure: str) -> Drawing:
     axis.set_ylim(0, 100)
     axis.set_xlabel(f"{spec_of(measure)[1]}{f', {unit}' if unit else ''}")
     axis.set_ylabel(f"% of {sweep.distribution_over}s, at most")
-    if axis.get_legend_handles_labels()[1]:
-        drawing.legend(loc="outside right center", frameon=False)
+    if drawn:
+        handles, names = list(drawn.values()), list(drawn)
+        drawing.legend(handles, names, loc="outside right center", frameon=False)
     return drawing
