@@ -10,6 +10,7 @@ import statistics
 import textwrap
 from html.parser import HTMLParser
 from pathlib import Path
+from random import Random
 
 import polars as pl
 import pytest
@@ -352,6 +353,13 @@ def test_differences_have_welchs_interval() -> None:
     assert confidence.difference([1.0], [2.0, 3.0]).spread is None
     assert confidence.difference([1.0, None], [2.0, 3.0]) is None
     assert confidence.difference([1.0, 1.0], [2.0, 2.0]).spread == 0
+    # Beside a constant the degrees of freedom are those of the mean, a whole number.
+    random = Random(1)
+    for count in range(2, 12):
+        for _ in range(100):
+            above = [random.random() for _ in range(count)]
+            spread = confidence.difference(above, [5.0, 5.0]).spread
+            assert spread == pytest.approx(confidence.mean(above).spread)
     pairs = confidence.paired_difference([1.0, 3.0, 5.0], [1.0, 2.0, 3.0])
     assert (pairs.value, pairs.spread) == (1.0, pytest.approx(4.30 / math.sqrt(3)))
 

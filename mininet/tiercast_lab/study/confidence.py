@@ -70,7 +70,8 @@ def difference(of: Sequence[float | None], against: Sequence[float | None]) -> M
     if variance == 0:
         return Mean(value, 0.0, runs)
     freedom = variance**2 / sum(part**2 / (count - 1) for part, count in parts)
-    return Mean(value, _quantile(math.floor(freedom)) * math.sqrt(variance), runs)
+    # A whole number may come out a little below itself.
+    return Mean(value, _quantile(math.floor(freedom + 1e-9)) * math.sqrt(variance), runs)
 
 
 def paired_difference(of: Sequence[float | None], against: Sequence[float | None]) -> Mean | None:
