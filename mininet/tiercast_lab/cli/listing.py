@@ -42,9 +42,7 @@ def provided(above: Path | None = None) -> dict[str, list[Entry]]:
 
 
 def _provided_folders() -> tuple[Path, ...]:
-    return tuple(
-        one.resolve() for one in (binaries.EXPERIMENTS, binaries.FIGURES, binaries.SWEEPS)
-    )
+    return tuple(one.resolve() for one in (binaries.EXPERIMENTS, binaries.FIGURES, binaries.SWEEPS))
 
 
 def own(folder: Path, below: bool = False) -> list[Entry]:
