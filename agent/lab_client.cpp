@@ -6,9 +6,10 @@
 
 #include <chrono>
 #include <cstring>
-#include <random>
 #include <system_error>
 #include <utility>
+
+#include "agent/entropy.h"
 
 namespace tiercast::agent {
 namespace {
@@ -42,9 +43,8 @@ std::shared_ptr<grpc::Channel> make_channel(const std::string& address,
 
 // Tells this program from an earlier one with the same name.
 v1::Hello with_instance(v1::Hello hello) {
-  std::random_device random;
   std::uint64_t instance = 0;
-  while (instance == 0) instance = std::uint64_t{random()} << 32 | random();
+  while (instance == 0) instance = entropy();
   hello.set_instance(instance);
   return hello;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "agent/entropy.h"
 #include "agent/seal.h"
 #include "protocols/core/session_config.h"
 #include "protocols/wire/wire.h"
@@ -33,8 +34,9 @@ void AgentOptions::add_to(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--id", session.self_id, "number of this agent in feedback")
       ->capture_default_str();
-  app.add_option("--seed", session.seed, "seed of this agent's random numbers")
-      ->capture_default_str();
+  app.add_option("--seed", seed,
+                 "seed of this agent's random numbers, for a run that can be repeated; by default "
+                 "another one each time");
   app.add_option("--set", assignments, "a scheme's parameter, such as sim.delta=0.875; repeatable")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
@@ -75,6 +77,9 @@ const Scheme& AgentOptions::check() {
     throw ConfigError(fmt::format("--layers: {} has one rate for all receivers; valid: 1, not {}",
                                   found->name, session.layers));
   }
+  // A sender that is started again must not go on at its old packet numbers, and receivers that
+  // wait for a random time before they report must not wait equally long.
+  session.seed = seed ? *seed : entropy();
   session.parameters = Parameters(found->parameters);
   for (const std::string& assignment : assignments) {
     try {

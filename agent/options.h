@@ -1,6 +1,7 @@
 // The command-line options that tiercast-send and tiercast-host share.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ namespace tiercast::agent {
 struct AgentOptions {
   std::string scheme = "sim";
   SessionConfig session;                     // complete after check()
+  std::optional<std::uint64_t> seed;         // empty: check() draws one
   std::string name;                          // unique within a run
   std::string lab;                           // address, or "": stand-alone
   Duration lab_patience = Duration::zero();  // for which a lab that has died may be away
@@ -38,8 +40,8 @@ struct AgentOptions {
   // Adds the options to `app`, which must not outlive this object.
   void add_to(CLI::App& app);
 
-  // To be called after parsing. Resolves scheme, parameters and duration. ConfigError names the
-  // option, its value and the choices.
+  // To be called after parsing. Resolves scheme, seed, parameters and duration. ConfigError names
+  // the option, its value and the choices.
   const Scheme& check();
 };
 

@@ -72,9 +72,9 @@ v1::SessionList sessions_of(const SenderOptions& options) {
   return list;
 }
 
-std::vector<SessionRequest> requests_of(const v1::SessionList& list) {
+std::vector<SessionRequest> requests_of(v1::SessionList& list) {
   std::vector<SessionRequest> requests;
-  for (const v1::SessionSpec& spec : list.sessions()) {
+  for (v1::SessionSpec& spec : *list.mutable_sessions()) {
     auto some = sender::requests_of(spec);
     std::move(some.begin(), some.end(), std::back_inserter(requests));
   }
@@ -240,7 +240,8 @@ class Sending final : public agent::Activity {
 }  // namespace
 
 int run_dry(const SenderOptions& options) {
-  const std::vector<SessionRequest> requests = requests_of(sessions_of(options));
+  v1::SessionList sessions = sessions_of(options);
+  const std::vector<SessionRequest> requests = requests_of(sessions);
   SessionTable::Settings settings;
   settings.addresses = options.addresses_of(0, {});
   const auto payload = open_payload(options.payload, 1);
@@ -256,7 +257,7 @@ int run_dry(const SenderOptions& options) {
 }
 
 int run_sender(const SenderOptions& options) {
-  const v1::SessionList sessions = sessions_of(options);
+  v1::SessionList sessions = sessions_of(options);
   std::vector<SessionRequest> requests = requests_of(sessions);
   dpdk::PortNeeds needs;
   needs.name = "tiercast-send";

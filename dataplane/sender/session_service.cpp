@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "dataplane/sender/sessions/session_list.h"
+#include "protocols/base/rng.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::sender {
 namespace {
 
-constexpr std::uint64_t kDefaultSeed = 1;
 constexpr std::size_t kMostSessions = wire::kMaxSession + 1;
 constexpr std::size_t kListed = 20;  // most ranges of numbers in an error text
 
@@ -40,7 +40,7 @@ std::string numbers_of(const std::map<std::uint32_t, Running>& running) {
   return ranges.empty() ? "none" : fmt::format("{}", fmt::join(ranges, ", "));
 }
 
-// The `count` sessions of `spec`, each as a spec of its own.
+// The `count` sessions of `spec`, which has its seed, each as a spec of its own.
 std::vector<v1::SessionSpec> single(const v1::SessionSpec& spec) {
   std::vector<v1::SessionSpec> all;
   const std::uint32_t count = spec.count() == 0 ? 1 : spec.count();
@@ -48,7 +48,7 @@ std::vector<v1::SessionSpec> single(const v1::SessionSpec& spec) {
     v1::SessionSpec& one = all.emplace_back(spec);
     one.set_session(spec.session() + i);
     one.set_count(1);
-    one.set_seed((spec.has_seed() ? spec.seed() : kDefaultSeed) + i);
+    one.set_seed(spec.seed() + i);
   }
   return all;
 }
@@ -63,8 +63,7 @@ SessionService::SessionService(Sender& sender, const v1::SessionList& running,
   }
 }
 
-std::vector<SessionRequest> SessionService::checked(const v1::SessionSpec& spec,
-                                                    bool is_callers) const {
+std::vector<SessionRequest> SessionService::checked(v1::SessionSpec& spec, bool is_callers) const {
   if (is_callers && files_.none && !spec.input().empty()) {
     throw ConfigError(fmt::format(
         "input {}: callers over TCP may name no file; valid: a sender with --input-root",
@@ -93,8 +92,8 @@ grpc::Status SessionService::StartSessions(grpc::ServerContext*,
   try {
     std::vector<SessionRequest> requests;
     std::vector<v1::SessionSpec> specs;
-    for (const v1::SessionSpec& spec : request->sessions()) {
-      // First, because it checks the spec, and with it the count.
+    for (v1::SessionSpec spec : request->sessions()) {
+      // First, because it checks and completes the spec.
       for (SessionRequest& one : checked(spec, true)) requests.push_back(std::move(one));
       if (requests.size() > kMostSessions) {
         throw ConfigError(fmt::format("sessions: more than {} in one call", kMostSessions));
@@ -127,9 +126,13 @@ grpc::Status SessionService::ChangeSession(grpc::ServerContext*,
     (*changed.mutable_parameters())[name] = value;
   }
   if (request->has_top_rank()) changed.set_top_rank(request->top_rank());
+  const bool restarts = !request->parameters().empty();
+  // With the old seed its packets would be numbered as before, and receivers would take them for
+  // late ones. This one follows from the old one, so that it can be repeated.
+  if (restarts) changed.set_seed(Rng(changed.seed()).next());
   try {
     const std::vector<SessionRequest> requests = checked(changed, is_callers);
-    if (!request->parameters().empty()) {
+    if (restarts) {
       // Try to make the new session, so that an error comes before the running one is stopped.
       const Session trial(requests.front(), 0, Time::zero());
       sender_.stop_session(static_cast<std::uint16_t>(request->session()));

@@ -20,7 +20,8 @@ struct InputFiles {
 
 class SessionService final : public v1::Sender::Service {
  public:
-  // `running`: the sessions that the sender was started with, whose files are its user's choice.
+  // `running`: the sessions that the sender was started with, complete (requests_of), whose files
+  // are its user's choice.
   // `largest_packet`: IP bytes that fit into its buffers. The sender must outlive the object.
   SessionService(Sender& sender, const v1::SessionList& running, std::uint32_t largest_packet,
                  InputFiles files);
@@ -40,9 +41,9 @@ class SessionService final : public v1::Sender::Service {
     bool is_callers;       // started by a call
   };
 
-  // Throws ConfigError also if the packets would be too large, or a caller names a file that it may
-  // not name.
-  std::vector<SessionRequest> checked(const v1::SessionSpec& spec, bool is_callers) const;
+  // As requests_of(). Throws ConfigError also if the packets would be too large, or a caller names
+  // a file that it may not name.
+  std::vector<SessionRequest> checked(v1::SessionSpec& spec, bool is_callers) const;
   grpc::Status not_found(std::uint32_t session) const;  // the message lists the running sessions
 
   Sender& sender_;

@@ -100,8 +100,9 @@ def run(arguments: list[str], trace: Path | None = None) -> Ended:
 
 
 def sender_arguments(device: str, trace: Path | str, *options: str) -> list[str]:
-    own = [f"--session={SESSION}", f"--address={SENDER_IP}", f"--trace={trace}", *options]
-    return [str(SENDER), device, *EAL, "--", *own]
+    """With a seed, so that it is known which requests it never sent: number 0, for one."""
+    own = [f"--session={SESSION}", f"--address={SENDER_IP}", f"--trace={trace}", "--seed=1"]
+    return [str(SENDER), device, *EAL, "--", *own, *options]
 
 
 class Link:

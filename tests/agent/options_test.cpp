@@ -43,6 +43,17 @@ TEST(AgentOptions, AllAreTaken) {
   EXPECT_EQ(options.lab, "unix:/x");
 }
 
+// Otherwise a sender that is started again would go on at its old packet numbers, and receivers
+// that wait for a random time would all wait equally long.
+TEST(AgentOptions, WithoutASeedEachAgentDrawsItsOwn) {
+  AgentOptions one, another;
+  ASSERT_EQ(parse(one, {}), std::nullopt);
+  ASSERT_EQ(parse(another, {}), std::nullopt);
+  one.check();
+  another.check();
+  EXPECT_NE(one.session.seed, another.session.seed);
+}
+
 TEST(AgentOptions, WithoutDurationItRunsForEver) {
   AgentOptions options;
   ASSERT_EQ(parse(options, {}), std::nullopt);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace tiercast::hosts {
 namespace {
 
@@ -26,6 +28,18 @@ TEST(HostOptions, RecvTakesInterfaceAndSource) {
   EXPECT_EQ(options.interface, "lo");
   EXPECT_EQ(options.sender, 0x0a000002u);
   EXPECT_EQ(options.agent.session.self_id, 15u);
+}
+
+// The waits by which receivers of a group spare each other their reports are drawn from it.
+TEST(HostOptions, ReceiversWithoutASeedDrawDifferentNumbers) {
+  std::set<std::uint64_t> seeds;
+  for (const char* id : {"15", "16", "17"}) {
+    HostOptions options;
+    ASSERT_EQ(options.parse({"recv", "--interface", "lo", "--source", "10.0.0.2", "--id", id}),
+              std::nullopt);
+    seeds.insert(options.agent.session.seed);
+  }
+  EXPECT_EQ(seeds.size(), 3u);
 }
 
 TEST(HostOptions, SchemesNeedsNothing) {

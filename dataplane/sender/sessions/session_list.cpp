@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "agent/entropy.h"
 #include "agent/file.h"
 #include "agent/members.h"
 #include "agent/seal.h"
@@ -15,8 +16,7 @@
 
 namespace tiercast::sender {
 
-std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec,
-                                        const std::string& input_root) {
+std::vector<SessionRequest> requests_of(v1::SessionSpec& spec, const std::string& input_root) {
   const std::uint32_t count = spec.count() == 0 ? 1 : spec.count();
   check_range("session", spec.session(), 0, wire::kMaxSession);
   check_range("count", count, 1, wire::kMaxSession + 1 - spec.session());
@@ -30,7 +30,8 @@ std::vector<SessionRequest> requests_of(const v1::SessionSpec& spec,
   if (spec.packet_size() != 0) config.packet_size = spec.packet_size();
   check_range("packet_size", config.packet_size, kMinPacketSize, kMaxPacketSize);
   config.self_id = spec.id();
-  config.seed = spec.has_seed() ? spec.seed() : 1;
+  if (!spec.has_seed()) spec.set_seed(agent::entropy());
+  config.seed = spec.seed();
   config.parameters = Parameters(scheme.parameters);
   for (const auto& [name, value] : spec.parameters()) config.parameters.set(name + "=" + value);
   const int top = static_cast<int>(config.layers) - 1;

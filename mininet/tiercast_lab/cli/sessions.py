@@ -122,7 +122,12 @@ def start(
     packet_size: Annotated[
         int | None, typer.Option(min=1, help="IP bytes; 1000 by default.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, help="Seed of random numbers.")] = 1,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=2**64 - 1, help="Seed of random numbers; by default another one each time."
+        ),
+    ] = None,
     top_rank: TopRank = None,
     settings: Settings = None,
     keys: Annotated[
@@ -241,7 +246,9 @@ def _with_keys(spec: session_pb2.SessionSpec, secret: Path) -> list[session_pb2.
     for i in range(spec.count):
         one = session_pb2.SessionSpec()
         one.CopyFrom(spec)
-        one.session, one.count, one.seed = spec.session + i, 1, (spec.seed + i) % 2**64
+        one.session, one.count = spec.session + i, 1
+        if spec.HasField("seed"):
+            one.seed = (spec.seed + i) % 2**64
         one.keys.CopyFrom(run.of_session(one.session).message(None))
         specs.append(one)
     return specs

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tiercast.v1 import session_pb2
+from tiercast_controller.agents.sender import SenderControl
 from tiercast_controller.base.errors import RefusedError
 from tiercast_lab.base.errors import InputError, RunFailed
 from tiercast_lab.cli.sessions import app
@@ -92,6 +93,37 @@ def test_others_depart_without_a_gap_while_sessions_come_and_go(tmp_path: Path) 
     check_rate(changed[changed > changed_at], 300, left_out)
     # Session 52 stopped before another session had sent three more packets.
     assert max(of(52, rank)[-1] for rank in range(8)) < of(20, 0)[before_52_ended + 3]
+
+
+def test_a_session_that_restarts_has_another_seed(tmp_path: Path) -> None:
+    """A seed gives the first packet numbers: with the old ones, receivers would take a restarted
+    session's packets for late ones. What follows a given seed can be repeated."""
+    given, drawn = constant(1, "400kbit/s", count=2), constant(3, "400kbit/s")
+    given.seed = 5
+    seen = []
+    for _ in range(2):
+        line = Line(tmp_path, [given, drawn])
+        with line.sender(NULL) as control:
+
+            def seeds(control: SenderControl = control) -> dict[int, int]:
+                listed = control.list_sessions().sessions
+                return {one.session.session: one.session.seed for one in listed}
+
+            control.start([constant(4, "400kbit/s")])
+            before = seeds()
+            for session in before:
+                control.change(session, parameters={"rlm.base_rate": "200kbit/s"})
+            once = seeds()
+            control.change(1, parameters={"rlm.base_rate": "100kbit/s"})
+            control.change(2, top_rank=-1)  # restarts nothing
+            twice = seeds()
+        assert (before[1], before[2], twice[2]) == (5, 6, once[2])
+        assert all(once[session] != before[session] for session in before)
+        assert twice[1] not in (once[1], before[1])
+        seen.append((before, once, twice))
+    for first, again in zip(*seen, strict=True):
+        assert (first[1], first[2]) == (again[1], again[2])
+        assert first[3] != again[3] and first[4] != again[4]
 
 
 def test_the_last_figures_of_layers_come_once_their_session_has_ended(tmp_path: Path) -> None:
@@ -207,6 +239,7 @@ def test_command_line_of_a_person(tmp_path: Path) -> None:
         listed = json.loads(sessions("list", "--json"))["sessions"]
         assert [one["session"]["session"] for one in listed] == [5, 6, 8, 9]
         assert not any("keys" in one["session"] for one in listed)
+        assert len({one["session"]["seed"] for one in listed}) == 4, "each start drew its own"
         for number in ("8", "9"):
             sessions("stop", number)
         rows = [row.split() for row in sessions("list").splitlines()]

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string error_of(const v1::SessionSpec& spec) {
+std::string error_of(v1::SessionSpec spec) {
   try {
     requests_of(spec);
   } catch (const ConfigError& error) {
@@ -28,12 +28,13 @@ TEST(SenderSessionList, SpecsAreCompletedAndChecked) {
   v1::SessionSpec spec;
   spec.set_session(10);
   spec.set_count(3);
+  spec.set_seed(5);
   (*spec.mutable_parameters())["sim.delta"] = "0.5";
   const auto requests = requests_of(spec);
   ASSERT_EQ(requests.size(), 3u);
   EXPECT_EQ(requests[2].scheme, "sim");
   EXPECT_EQ(requests[2].config.session, 12);
-  EXPECT_EQ(requests[2].config.seed, 3u);
+  EXPECT_EQ(requests[2].config.seed, 7u);
   EXPECT_EQ(requests[2].config.layers, 1u);  // an experiment's default, too
   EXPECT_EQ(requests[2].config.packet_size, 1000u);
   EXPECT_EQ(requests[2].top_rank, 0);
@@ -64,6 +65,19 @@ TEST(SenderSessionList, SpecsAreCompletedAndChecked) {
   spec.set_scheme("udp");
   spec.set_session(0);
   EXPECT_THAT(error_of(spec), HasSubstr("unknown scheme 'udp'"));
+}
+
+// A sender that is started again with the same file has other packet numbers, and whoever lists its
+// sessions sees the seed that gives them again.
+TEST(SenderSessionList, ASeedThatIsNotGivenIsDrawnAndSaid) {
+  v1::SessionSpec one, another;
+  one.set_count(2);
+  const auto requests = requests_of(one);
+  ASSERT_TRUE(one.has_seed());
+  EXPECT_EQ(requests[0].config.seed, one.seed());
+  EXPECT_EQ(requests[1].config.seed, one.seed() + 1);
+  EXPECT_NE(requests_of(another)[0].config.seed, one.seed());
+  EXPECT_EQ(requests_of(one)[0].config.seed, one.seed());
 }
 
 TEST(SenderSessionList, FilesAreReadAndFaultsNamed) {
