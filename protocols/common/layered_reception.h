@@ -33,13 +33,18 @@ class LayeredReception {
     counted_.subscribe(top, sink);
   }
 
-  // Returns the number of packets lost just before this one. The layer must be joined.
-  std::uint32_t receive(Time now, Rank rank, std::uint32_t seq, const Arrival& arrival) {
-    const std::uint32_t lost = gaps_[rank].receive(seq);
+  // How the packet stands to those before it on its layer, which must be joined. A stray one is
+  // refused: the caller ignores it.
+  GapDetector::Packet receive(Time now, Rank rank, std::uint32_t seq, const Arrival& arrival) {
+    const GapDetector::Packet packet = gaps_[rank].receive(seq);
+    if (packet.order == GapDetector::Order::kStray) {
+      counted_.refuse();
+      return packet;
+    }
     counted_.count(arrival);
-    counted_.lose(lost);
+    counted_.lose(packet.lost);
     meter_.add(now, arrival.ip_length);
-    return lost;
+    return packet;
   }
 
   Rate rate(Time now) const { return meter_.rate(now); }

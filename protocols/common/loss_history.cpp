@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "protocols/base/serial.h"
-#include "protocols/common/gap_detector.h"
 
 namespace tiercast {
 namespace {
@@ -21,15 +20,10 @@ void LossHistory::reset() { *this = LossHistory(options_); }
 
 LossHistory::Report LossHistory::receive(Time now, std::uint32_t seq, bool ce, Duration window) {
   Report report;
-  const std::int32_t ahead = serial_difference(seq, expected_);
-  if (started_ && (ahead > GapDetector::kMaxGap || ahead < -GapDetector::kMaxLate)) {
-    reset();
-    report.resynchronised = true;
-  }
   if (!started_) {
     started_ = true;
     expected_ = seq;
-  } else if (ahead < 0) {
+  } else if (serial_newer(expected_, seq)) {
     return report;
   }
 

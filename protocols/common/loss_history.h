@@ -24,7 +24,6 @@ class LossHistory {
     std::uint32_t lost = 0;  // packets now known to be missing
     unsigned events = 0;     // loss events that began with these losses, or with the mark
     bool first = false;      // the very first event is among them, so set_first_interval() is due
-    bool resynchronised = false;  // the sender must have restarted; the history was cleared
   };
 
   LossHistory() = default;
@@ -33,7 +32,8 @@ class LossHistory {
   // Takes a packet that arrived. A loss or mark (`ce`) starts a new loss event if it happened more
   // than `window` (one round-trip time) after the last event began. The time of a loss is
   // interpolated between those of its neighbours (RFC 5348, 5.2). Late and duplicate packets change
-  // nothing. A jump beyond GapDetector's bounds resynchronises.
+  // nothing. A packet that a GapDetector calls stray must not come here, and before one that shows
+  // a restart comes reset().
   Report receive(Time now, std::uint32_t seq, bool ce, Duration window);
 
   // Sets the length in packets of the interval before the first event, which cannot be measured, at
@@ -45,7 +45,7 @@ class LossHistory {
 
   // The loss event rate p: 0 before the first event, then above 0 and at most 1.
   double loss_event_rate() const;
-  // Events since reset() or the last resynchronisation.
+  // Events since reset().
   std::uint64_t events() const { return events_; }
   // I_0: packets from the last event's first one, or the first packet, to the highest that has
   // arrived (RFC 5348, 5.3).

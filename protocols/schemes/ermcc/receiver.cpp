@@ -35,11 +35,11 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
     return;
   }
   if (reception_.packets() == 0) first_at_ = now;
-  const std::int32_t ahead = serial_difference(data.seq, latest_.seq);
-  if (reception_.packets() == 0 || ahead > 0 || ahead < -GapDetector::kMaxLate) latest_ = data;
-  const std::uint32_t lost = reception_.receive(now, 0, data.seq, arrival);
+  const GapDetector::Packet packet = reception_.receive(now, 0, data.seq, arrival);
+  if (packet.order == GapDetector::Order::kStray) return;
+  if (packet.order != GapDetector::Order::kLate) latest_ = data;
   // One event per arrival, however many packets are missing.
-  if (lost > 0 || (settings_.ecn && arrival.ce)) congestion(now, data.seq, sink);
+  if (packet.lost > 0 || (settings_.ecn && arrival.ce)) congestion(now, data.seq, sink);
 }
 
 void Receiver::congestion(Time now, std::uint32_t seq, Sink& sink) {

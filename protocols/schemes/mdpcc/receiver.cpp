@@ -78,29 +78,34 @@ void Receiver::take(Time now, const wire::MdpccData& data, const Arrival& arriva
     return;
   }
   reception_.count(arrival);
-  const LossHistory::Report loss =
-      losses_.receive(now, data.seq, arrival.ce && settings_.ecn, rtt());
-  reception_.lose(loss.lost);
-  measure_rate(now, arrival.ip_length);
-  if (loss.first) begin_loss_history();
-  if (loss.events > 0) {
-    const TraceField fields[] = {{"events", static_cast<double>(loss.events)},
-                                 {"lost", static_cast<double>(loss.lost)},
-                                 {"marked", arrival.ce ? 1.0 : 0.0},
-                                 {"loss", losses_.loss_event_rate()}};
-    sink.trace("mdpcc.loss_event", fields);
-    // Representatives report a loss event at once (PROTOCOLS 6.4).
-    if (representative_ && probe_seen_) {
-      send_report(now, wire::kMdpccEvent, sink);
-    } else if (phase_ == Phase::kHoldoff && desired_rate() < tx_rate_) {
-      // If the path has become worse than the others, do not stay silent for the rest of the pause.
-      // Otherwise the worst path would be found K GRTTs later.
-      back_off(now);
-    }
-  }
+  // A stray packet says nothing of the path, but its segment is welcome.
+  const GapDetector::Order order = gaps_.receive(data.seq).order;
+  if (order == GapDetector::Order::kRestart) losses_.reset();
+  if (order != GapDetector::Order::kStray) measure_path(now, data.seq, arrival, sink);
   if (object_.complete() && !complete) {
     const TraceField fields[] = {{"bytes", static_cast<double>(object_.delivered())}};
     sink.trace("mdpcc.complete", fields);
+  }
+}
+
+void Receiver::measure_path(Time now, std::uint32_t seq, const Arrival& arrival, Sink& sink) {
+  const LossHistory::Report loss = losses_.receive(now, seq, arrival.ce && settings_.ecn, rtt());
+  reception_.lose(loss.lost);
+  measure_rate(now, arrival.ip_length);
+  if (loss.first) begin_loss_history();
+  if (loss.events == 0) return;
+  const TraceField fields[] = {{"events", static_cast<double>(loss.events)},
+                               {"lost", static_cast<double>(loss.lost)},
+                               {"marked", arrival.ce ? 1.0 : 0.0},
+                               {"loss", losses_.loss_event_rate()}};
+  sink.trace("mdpcc.loss_event", fields);
+  // Representatives report a loss event at once (PROTOCOLS 6.4).
+  if (representative_ && probe_seen_) {
+    send_report(now, wire::kMdpccEvent, sink);
+  } else if (phase_ == Phase::kHoldoff && desired_rate() < tx_rate_) {
+    // If the path has become worse than the others, do not stay silent for the rest of the pause.
+    // Otherwise the worst path would be found K GRTTs later.
+    back_off(now);
   }
 }
 

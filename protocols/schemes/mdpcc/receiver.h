@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "protocols/base/rng.h"
+#include "protocols/common/gap_detector.h"
 #include "protocols/common/loss_history.h"
 #include "protocols/common/reception.h"
 #include "protocols/core/core.h"
@@ -34,6 +35,7 @@ class Receiver final : public ReceiverCore {
   void take(Time now, const wire::MdpccData& data, const Arrival& arrival, Sink& sink);
   void take(Time now, const wire::MdpccProbe& probe, Sink& sink);
   void take(Time now, const wire::MdpccReport& report, Sink& sink);
+  void measure_path(Time now, std::uint32_t seq, const Arrival& arrival, Sink& sink);
   void back_off(Time now);
   void ask_for_repair(Time now, Sink& sink);
   void measure_rate(Time now, std::uint32_t bytes);
@@ -50,6 +52,7 @@ class Receiver final : public ReceiverCore {
   Reception reception_;
   Rng rng_;
   Time now_;
+  GapDetector gaps_;
   LossHistory losses_;
   ObjectReceiver object_;
 

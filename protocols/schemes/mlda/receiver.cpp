@@ -63,10 +63,11 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
 
 void Receiver::receive_data(Time now, const wire::MldaData& data, const Arrival& arrival) {
   if (data.rank > reception_.top()) return;  // it may still arrive after a leave
-  const std::uint32_t lost = reception_.receive(now, data.rank, data.seq, arrival);
+  const GapDetector::Packet packet = reception_.receive(now, data.rank, data.seq, arrival);
+  if (packet.order == GapDetector::Order::kStray) return;
   ++window_.packets;
   window_.bytes += arrival.ip_length;
-  window_.lost += lost;
+  window_.lost += packet.lost;
   window_.marked += arrival.ce && settings_.ecn ? 1 : 0;
   rtt_.packet(wire::clock_us(now) - data.tx_time_us);
   if (data.rank == 0) pairs_.receive(now, data.seq, data.pair, arrival.ip_length);

@@ -9,12 +9,9 @@
 namespace tiercast::pgmcc {
 namespace {
 
-// A packet further away than this is from another sender, or from one that restarted (PROTOCOLS
-// 0.2). After this receiver has seen enough of them in a row, it takes them for the session's. The
-// bound ahead is smaller than in PROTOCOLS, because each missing packet may cause a NAK.
-constexpr std::int32_t kMaxAhead = 1 << 10;
-constexpr std::int32_t kMaxBehind = 1 << 10;
-constexpr unsigned kStraysToRestart = 3;
+// A packet further ahead is a stray one. This is less than in PROTOCOLS 0.2, because each missing
+// packet may cause a NAK.
+constexpr std::int32_t kMaxGap = 1 << 10;
 // If so many packets in a row are not new, the highest number came from a forged packet.
 constexpr unsigned kRepeatsToRestart = 8;
 
@@ -35,7 +32,7 @@ void Receiver::stop(Time now, Sink& sink) {
   now_ = std::max(now_, now);
   nak_at_ = Time::never();
   if (!reception_.joined()) return;
-  if (started_ && acker_) send(wire::PgmccFeedback::Kind::kLeaving, 0, sink);
+  if (known_ > 0 && acker_) send(wire::PgmccFeedback::Kind::kLeaving, 0, sink);
   reception_.subscribe(-1, sink);
 }
 
@@ -83,32 +80,25 @@ void Receiver::data(const wire::PgmccData& packet, const Arrival& arrival, Sink&
 
 // Enters a packet into the history. False if it is not from the sender that this receiver follows.
 bool Receiver::note(std::uint32_t seq, bool marked, Sink& sink) {
+  const GapDetector::Packet packet = gaps_.receive(seq, kMaxGap);
+  if (packet.order == GapDetector::Order::kStray) return false;
+  const bool late = packet.order == GapDetector::Order::kLate;
   const std::uint64_t bit = marked ? 0 : 1;
-  const std::int32_t ahead = serial_difference(seq, rx_max_);
-  if (started_ && ahead <= kMaxAhead && ahead >= -kMaxBehind) {
-    strays_ = 0;
-    repeats_ = ahead <= 0 ? repeats_ + 1 : 0;
-    if (repeats_ >= kRepeatsToRestart) {
-      begin(seq);
-      history_ = bit;
-      return true;
-    }
-  } else {
-    const std::int32_t apart = serial_difference(seq, stray_);
-    strays_ = strays_ > 0 && std::abs(apart) <= kMaxBehind ? strays_ + 1 : 1;
-    stray_ = seq;
-    if (started_ && strays_ < kStraysToRestart) return false;
+  repeats_ = late ? repeats_ + 1 : 0;
+  if (known_ == 0 || packet.order == GapDetector::Order::kRestart ||
+      repeats_ >= kRepeatsToRestart) {
     begin(seq);
     history_ = bit;
     return true;
   }
-  if (ahead <= 0) {
-    if (ahead > -64) history_ |= bit << -ahead;
+  if (late) {
+    const std::int32_t behind = serial_difference(rx_max_, seq);
+    if (behind < 64) history_ |= bit << behind;
     return true;
   }
-  for (std::int32_t i = 0; i < ahead; ++i) {
+  for (std::uint32_t i = 0; i <= packet.lost; ++i) {
     ++rx_max_;
-    history_ = history_ << 1 | (i == ahead - 1 ? bit : 0);
+    history_ = history_ << 1 | (i == packet.lost ? bit : 0);
     known_ = std::min(known_ + 1, 64u);
     if (known_ > kReordering) {
       judge(rx_max_ - kReordering, (history_ >> kReordering & 1) != 0, sink);
@@ -118,8 +108,9 @@ bool Receiver::note(std::uint32_t seq, bool marked, Sink& sink) {
 }
 
 void Receiver::begin(std::uint32_t seq) {
-  started_ = true;
-  strays_ = repeats_ = 0;
+  gaps_.reset();
+  gaps_.receive(seq);
+  repeats_ = 0;
   rx_max_ = seq;
   known_ = 1;
   nak_at_ = Time::never();

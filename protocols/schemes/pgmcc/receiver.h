@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "protocols/base/rng.h"
+#include "protocols/common/gap_detector.h"
 #include "protocols/common/rate_meter.h"
 #include "protocols/common/reception.h"
 #include "protocols/core/core.h"
@@ -45,10 +46,11 @@ class Receiver final : public ReceiverCore {
   Reception reception_;
   mutable RateMeter meter_;
 
-  bool started_ = false;
+  GapDetector gaps_;
   std::uint32_t rx_max_ = 0;
   std::uint64_t history_ = 0;  // bit i: packet rx_max_ - i was received
-  std::uint32_t known_ = 0;    // number of bits of history_ that belong to this session; at most 64
+  std::uint32_t known_ = 0;    // number of bits of history_ that belong to this session; 0 before
+                               // the first packet, at most 64
   double loss_ = 0;
   bool acker_ = false;
   std::uint32_t echo_time_us_ = 0;
@@ -59,9 +61,6 @@ class Receiver final : public ReceiverCore {
   wire::PgmccFeedback::Kind nak_kind_ = wire::PgmccFeedback::Kind::kNak;
   std::uint32_t nak_missing_ = 0;
   std::uint64_t naks_suppressed_ = 0;
-  // Signs of a sender that restarted: packets far from the window but near each other.
-  std::uint32_t stray_ = 0;
-  unsigned strays_ = 0;
   unsigned repeats_ = 0;  // packets in a row that were not new
   Time now_;
 };

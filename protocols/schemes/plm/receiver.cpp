@@ -44,8 +44,9 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
     return;
   }
   if (data.rank > reception_.top()) return;  // it may still arrive after a leave
-  const std::uint32_t lost =
-      reception_.receive(now, data.rank, data.seq, arrival) + (arrival.ce && settings_.ecn ? 1 : 0);
+  const GapDetector::Packet packet = reception_.receive(now, data.rank, data.seq, arrival);
+  if (packet.order == GapDetector::Order::kStray) return;
+  const std::uint32_t lost = packet.lost + (arrival.ce && settings_.ecn ? 1 : 0);
   ++counted_packets_;
   if (lost > 0) on_loss(now, lost, sink);
 

@@ -8,10 +8,8 @@
 namespace tiercast::rla {
 namespace {
 
-// A packet further from the window than this is from another sender, or from one that restarted
-// (PROTOCOLS 0.2). After enough of them in a row, this receiver takes them for the session's.
-constexpr std::int32_t kMaxDistance = 1 << 16;
-constexpr unsigned kStraysToRestart = 3;
+// A packet further ahead of the window than this is a stray one (PROTOCOLS 0.2).
+constexpr std::int32_t kMaxAhead = 1 << 16;
 // If so many packets of a stream in a row are not new here, though the sender does not repeat them,
 // the numbers came from a forged packet.
 constexpr unsigned kRepeatsToRestart = 8;
@@ -115,8 +113,8 @@ bool Receiver::belongs(const wire::RlaData& data, std::size_t part) {
   const std::int32_t distance = serial_difference(data.seq, cum_ack_);
   // No sender repeats packets that are further behind than its window.
   if (started_ && first == first_ && distance >= -static_cast<std::int32_t>(ring_) &&
-      distance <= kMaxDistance) {
-    strays_ = 0;
+      distance <= kMaxAhead) {
+    strays_.clear();
     if (distance >= 0) {
       repeats_ = 0;
     } else if ((data.flags & wire::RlaData::kRetransmission) == 0) {
@@ -125,10 +123,7 @@ bool Receiver::belongs(const wire::RlaData& data, std::size_t part) {
     if (data.payload_length == 0 && repeats_ >= kRepeatsToRestart) begin(data);
     return true;
   }
-  const std::int32_t apart = serial_difference(data.seq, stray_);
-  strays_ = strays_ > 0 && apart >= -kMaxDistance && apart <= kMaxDistance ? strays_ + 1 : 1;
-  stray_ = data.seq;
-  if (started_ && strays_ < kStraysToRestart) return false;
+  if (started_ && !strays_.restarted(data.seq)) return false;
   first_ = first;
   begin(data);
   return true;
@@ -139,7 +134,7 @@ bool Receiver::belongs(const wire::RlaData& data, std::size_t part) {
 void Receiver::begin(const wire::RlaData& data) {
   const bool whole = (data.flags & wire::RlaData::kWhole) != 0 && data.seq - data.base < ring_;
   started_ = true;
-  strays_ = repeats_ = 0;
+  repeats_ = 0;
   run_count_ = 0;
   cum_ack_ = reach_ = whole ? data.base : data.seq;
   waiting_since_ = now_;

@@ -11,6 +11,7 @@
 #include "protocols/base/rng.h"
 #include "protocols/common/rate_meter.h"
 #include "protocols/common/reception.h"
+#include "protocols/common/strays.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/rla/messages.h"
 #include "protocols/schemes/rla/settings.h"
@@ -80,9 +81,7 @@ class Receiver final : public ReceiverCore {
   std::array<wire::RlaSack, wire::RlaAck::kMaxRecords + 1>
       runs_{};  // latest first (RFC 2018, section 4)
   std::size_t run_count_ = 0;
-  // Signs of a sender that restarted: packets far from the window but near each other.
-  std::uint32_t stray_ = 0;
-  unsigned strays_ = 0;
+  Strays strays_;
   unsigned repeats_ = 0;  // packets that were not new here, and no repeats, since the last new one
   Time waiting_since_;    // for packet cum_ack_
 };

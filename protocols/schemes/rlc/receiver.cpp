@@ -36,8 +36,9 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
     return;
   }
   if (data.rank > reception_.top()) return;  // it may still arrive after a leave
-  const std::uint32_t lost = reception_.receive(now, data.rank, data.seq, arrival);
-  if (lost > 0 || (arrival.ce && settings_.ecn)) on_loss(now, sink);
+  const GapDetector::Packet packet = reception_.receive(now, data.rank, data.seq, arrival);
+  if (packet.order == GapDetector::Order::kStray) return;
+  if (packet.lost > 0 || (arrival.ce && settings_.ecn)) on_loss(now, sink);
   if (data.sync_point && data.rank == reception_.top()) on_sync_point(now, sink);
 }
 

@@ -41,11 +41,12 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   if (wire::parse(arrival.message, data) == wire::Error::kOk && data.session == config_.session &&
       data.rank < config_.layers) {
     if (data.rank > reception_.top()) return;  // it may still arrive after a leave
-    const std::uint32_t lost = reception_.receive(now, data.rank, data.seq, arrival);
+    const GapDetector::Packet packet = reception_.receive(now, data.rank, data.seq, arrival);
+    if (packet.order == GapDetector::Order::kStray) return;
     const bool marked = arrival.ce && settings_.ecn;
-    lost_ += lost + (marked ? 1 : 0);
-    ++layers_[data.rank].packets;
-    if (lost > 0 || marked) on_loss(now, sink);
+    lost_ += packet.lost + (marked ? 1 : 0);
+    delivers_[data.rank] = true;
+    if (packet.lost > 0 || marked) on_loss(now, sink);
   } else if (wire::parse(arrival.message, wire::Type::kControl, announcement) == wire::Error::kOk &&
              announcement.session == config_.session && announcement.rank < config_.layers) {
     receive_announcement(now, announcement);
@@ -192,7 +193,7 @@ void Receiver::on_join_timer(Time now, Sink& sink) {
 
 // If a layer takes long to deliver, detection takes longer than was estimated.
 bool Receiver::top_delivers(Time now) {
-  if (!reception_.joined() || top().packets > 0) return true;
+  if (!reception_.joined() || delivers_[static_cast<std::size_t>(reception_.top())]) return true;
   const double waited = (now - top().added_at).seconds();
   if (waited > t_detect_) t_detect_ = std::clamp(1.2 * waited, kMinDetect, kMaxDetect);
   return false;
@@ -201,7 +202,7 @@ bool Receiver::top_delivers(Time now) {
 void Receiver::add_layer(Time now, Sink& sink) {
   reception_.subscribe(reception_.top() + 1, sink);
   top().added_at = now;
-  top().packets = 0;
+  delivers_[static_cast<std::size_t>(reception_.top())] = false;
 }
 
 void Receiver::drop_layer(Time now, Sink& sink) {

@@ -44,7 +44,6 @@ class Receiver final : public ReceiverCore {
     Time joined_at = Time::never();
     Time pending_at = Time::never();
     Time added_at = Time::never();  // when this receiver joined it
-    std::uint64_t packets = 0;      // received since then
   };
 
   void receive_announcement(Time now, const wire::RlmAnnouncement& announcement);
@@ -72,8 +71,9 @@ class Receiver final : public ReceiverCore {
 
   State state_ = State::kSteady;
   std::array<Layer, kMaxLayers> layers_{};
-  double t_detect_;      // T_D, s
-  double t_detect_var_;  // s
+  std::array<bool, kMaxLayers> delivers_{};  // whether a packet has come since it was joined
+  double t_detect_;                          // T_D, s
+  double t_detect_var_;                      // s
   Time join_at_ = Time::never();
   Time detect_at_ = Time::never();
   std::uint64_t packets_before_ = 0;  // counters when state M was entered

@@ -54,9 +54,13 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   }
   if (data.rank > reception_.top()) return;  // it may still arrive after a leave
 
+  const GapDetector::Packet packet = gaps_[data.rank].receive(data.seq);
+  if (packet.order == GapDetector::Order::kStray) {
+    reception_.refuse();
+    return;
+  }
   reception_.count(arrival);
-  const std::uint32_t lost = gaps_[data.rank].receive(data.seq);
-  reception_.lose(lost);
+  reception_.lose(packet.lost);
   ++rate_packets_;
   rate_bytes_ += arrival.ip_length;
 
@@ -65,7 +69,7 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
     if (data.rank != reception_.top()) return;  // the call changed the subscription
     ++epoch_packets_;
     epoch_marked_ += arrival.ce ? 1 : 0;
-    epoch_lost_ += lost;
+    epoch_lost_ += packet.lost;
   }
   note_request(now, data.fb_req);
   // A newcomer waits for its second packet. Before that it has no rate to report.

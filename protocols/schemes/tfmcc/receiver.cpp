@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "protocols/base/serial.h"
-#include "protocols/common/gap_detector.h"
 #include "protocols/common/tcp_equation.h"
 #include "protocols/schemes/tfmcc/feedback_timer.h"
 #include "protocols/wire/quantities.h"
@@ -46,9 +44,14 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
     reception_.refuse();
     return;
   }
+  const GapDetector::Order order = gaps_.receive(data.seq).order;
+  if (order == GapDetector::Order::kStray) {
+    reception_.refuse();
+    return;
+  }
+  if (order == GapDetector::Order::kRestart) forget_sender();
   const bool first_packet = reception_.packets() == 0;
-  const std::int32_t ahead = serial_difference(data.seq, latest_.seq);
-  const bool newest = first_packet || ahead > 0 || ahead < -GapDetector::kMaxLate;
+  const bool newest = order != GapDetector::Order::kLate;
   const bool new_round = first_packet || (newest && data.fb_round != latest_.fb_round);
   if (!first_packet) after_gap(now - latest_at_);
   if (newest) {
@@ -70,6 +73,13 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   }
   if (new_round) begin_round(now);
   if (report_pending_ && suppressed()) report_pending_ = false;
+}
+
+// The losses were in another sequence of packets.
+void Receiver::forget_sender() {
+  history_.reset();
+  have_loss_ = false;
+  first_interval_ = 0;
 }
 
 // RFC 4654, 4.3.1 and 4.5. R_max is at least a packet's interval, so that a low rate is no gap.
@@ -109,10 +119,6 @@ void Receiver::measure_rtt(Time now, const wire::TfmccData& data, bool newest) {
 void Receiver::update_losses(Time now, const Arrival& arrival, std::uint32_t seq) {
   const LossHistory::Report loss = history_.receive(now, seq, settings_.ecn && arrival.ce, rtt());
   reception_.lose(loss.lost);
-  if (loss.resynchronised) {
-    have_loss_ = false;
-    first_interval_ = 0;
-  }
   if (loss.events > 0) have_loss_ = true;
   if (loss.first) begin_loss_history();
 }

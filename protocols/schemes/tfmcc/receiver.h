@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "protocols/base/rng.h"
+#include "protocols/common/gap_detector.h"
 #include "protocols/common/loss_history.h"
 #include "protocols/common/reception.h"
 #include "protocols/core/core.h"
@@ -34,6 +35,7 @@ class Receiver final : public ReceiverCore {
   Rate desired_rate() const;  // X_r
 
  private:
+  void forget_sender();
   void after_gap(Duration gap);
   void learn_clr(const wire::TfmccData& data);
   void measure_rtt(Time now, const wire::TfmccData& data, bool newest);
@@ -61,6 +63,7 @@ class Receiver final : public ReceiverCore {
   Duration adjusted_rtt_;           // R'
   std::uint32_t return_delay_ = 0;  // D_r, with the difference of the clocks; us, wraps
 
+  GapDetector gaps_;
   LossHistory history_;
   bool have_loss_ = false;
   ReceivedRate received_;

@@ -21,42 +21,82 @@ TEST(Ewma, FirstSampleSetsTheValue) {
   EXPECT_DOUBLE_EQ(average.value(), 7);
 }
 
+using Order = GapDetector::Order;
+
+std::uint32_t lost(GapDetector& gaps, std::uint32_t seq) { return gaps.receive(seq).lost; }
+Order order(GapDetector& gaps, std::uint32_t seq) { return gaps.receive(seq).order; }
+
 // PROTOCOLS 13.1: 2^32-3 .. 3 with one hole give exactly one loss.
 TEST(GapDetector, CountsOneLossAcrossTheWrap) {
   GapDetector gaps;
-  std::uint32_t lost = 0;
+  std::uint32_t all = 0;
   for (std::uint32_t seq = 0xfffffffd; seq != 4; ++seq) {
-    if (seq != 0) lost += gaps.receive(seq);
+    if (seq != 0) all += lost(gaps, seq);
   }
-  EXPECT_EQ(lost, 1u);
+  EXPECT_EQ(all, 1u);
 }
 
 TEST(GapDetector, TheFirstPacketIsNeverALoss) {
   GapDetector gaps;
-  EXPECT_EQ(gaps.receive(12345), 0u);
-  EXPECT_EQ(gaps.receive(12346), 0u);
-  EXPECT_EQ(gaps.receive(12350), 3u);
+  EXPECT_EQ(lost(gaps, 12345), 0u);
+  EXPECT_EQ(lost(gaps, 12346), 0u);
+  EXPECT_EQ(lost(gaps, 12350), 3u);
   gaps.reset();
-  EXPECT_EQ(gaps.receive(12400), 0u);
+  EXPECT_EQ(lost(gaps, 12400), 0u);
 }
 
 TEST(GapDetector, LateAndDuplicatePacketsAreIgnored) {
   GapDetector gaps;
-  gaps.receive(10);
-  EXPECT_EQ(gaps.receive(13), 2u);
-  EXPECT_EQ(gaps.receive(11), 0u);
-  EXPECT_EQ(gaps.receive(13), 0u);
-  EXPECT_EQ(gaps.receive(14), 0u);
+  EXPECT_EQ(order(gaps, 10), Order::kNewest);
+  EXPECT_EQ(lost(gaps, 13), 2u);
+  for (const std::uint32_t late : {11u, 13u, 14u - (1 << 10)}) {
+    const GapDetector::Packet packet = gaps.receive(late);
+    EXPECT_EQ(packet.order, Order::kLate) << late;
+    EXPECT_EQ(packet.lost, 0u) << late;
+  }
+  EXPECT_EQ(lost(gaps, 14), 0u);
 }
 
-TEST(GapDetector, FarJumpsAreARestartedSender) {
+TEST(GapDetector, ThreeFarPacketsInARowAreARestartedSender) {
   GapDetector gaps;
   gaps.receive(5000);
-  EXPECT_EQ(gaps.receive(5001 + (1 << 16)), 1u << 16);
-  EXPECT_EQ(gaps.receive(400'000'000), 0u);
-  EXPECT_EQ(gaps.receive(400'000'002), 1u);
-  EXPECT_EQ(gaps.receive(400'000'002 - (1 << 12)), 0u);  // backwards: also a restart
-  EXPECT_EQ(gaps.receive(400'000'004 - (1 << 12)), 1u);
+  EXPECT_EQ(lost(gaps, 5001 + (1 << 16)), 1u << 16);
+  std::uint32_t first = 400'000'000;
+  for (int direction = 0; direction < 2; ++direction) {  // forwards, then backwards
+    EXPECT_EQ(order(gaps, first), Order::kStray);
+    EXPECT_EQ(order(gaps, first + 2), Order::kStray);
+    const GapDetector::Packet third = gaps.receive(first + 3);
+    EXPECT_EQ(third.order, Order::kRestart);
+    EXPECT_EQ(third.lost, 0u);
+    EXPECT_EQ(lost(gaps, first + 5), 1u);
+    first -= 1 << 12;
+  }
+}
+
+// They are another sender's, or were on their way for long.
+TEST(GapDetector, OtherFarPacketsAreIgnored) {
+  GapDetector gaps;
+  std::uint32_t seq = 9000;
+  const auto next_is_newest = [&] {
+    const GapDetector::Packet packet = gaps.receive(seq++);
+    return packet.order == Order::kNewest && packet.lost == 0;
+  };
+  EXPECT_TRUE(next_is_newest());
+  for (std::uint32_t i = 0; i < 10; ++i) {  // each second one comes from an old, longer path
+    EXPECT_EQ(order(gaps, 7000 + i), Order::kStray);
+    EXPECT_TRUE(next_is_newest());
+  }
+  for (std::uint32_t i = 1; i < 10; ++i) {  // not near each other
+    EXPECT_EQ(order(gaps, seq + i * 100'000), Order::kStray);
+  }
+  EXPECT_TRUE(next_is_newest());
+}
+
+TEST(GapDetector, ALargestGapMayBeGiven) {
+  GapDetector gaps;
+  gaps.receive(1);
+  EXPECT_EQ(gaps.receive(102, 100).lost, 100u);
+  EXPECT_EQ(gaps.receive(204, 100).order, Order::kStray);
 }
 
 // PROTOCOLS 1.4.

