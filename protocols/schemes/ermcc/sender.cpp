@@ -137,9 +137,10 @@ void Sender::ask(Time now) {
   next_ask_ = now + max_rtt();
 }
 
-bool Sender::was_sent(std::uint32_t seq) const {
+std::optional<std::uint64_t> Sender::position(std::uint32_t seq) const {
   const std::int32_t age = serial_difference(seq_, seq);
-  return age > 0 && static_cast<std::uint64_t>(age) <= sent_;
+  if (age <= 0 || static_cast<std::uint64_t>(age) > sent_) return std::nullopt;
+  return sent_ - static_cast<std::uint64_t>(age);
 }
 
 Duration Sender::rtt_sample(Time now, std::uint32_t seq) const {
@@ -156,7 +157,8 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     ++invalid_;
     return;
   }
-  if (!was_sent(feedback.seq)) {
+  const auto reported = position(feedback.seq);
+  if (!reported) {
     ++implausible_;
     return;
   }
@@ -169,7 +171,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   const Duration sample = rtt_sample(now, feedback.seq);
   Reason reason = Reason::kNone;
   if (from_cr) {
-    if (!serial_newer(feedback.seq, cr_seq_)) return;  // a duplicate, or overtaken by a later one
+    if (*reported <= cr_position_) return;  // a duplicate, or overtaken by a later one
     if (full_) response_.update((now - full_since_).seconds());
     update_stats(feedback, sample);
     if (!cr_valid_) reason = Reason::kNoCr;
@@ -182,7 +184,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   // Appendix A validates only in CutRate, so not if a cut was made recently. The new CR would then
   // stay inactive, and all receivers would go on reporting.
   cr_valid_ = true;
-  cr_seq_ = feedback.seq;
+  cr_position_ = *reported;
   full_ = false;
   cut(now, feedback, sink);
   if (reason != Reason::kNone) trace_cr(reason, sink);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "protocols/common/ewma.h"
@@ -43,11 +44,13 @@ class Sender final : public SenderCore {
   Duration t_max() const;
 
  private:
+  friend struct LongRun;  // a test, of what takes hours to reach
+
   // `now`, or the latest time seen if that is later.
   Time advance(Time now);
   void begin(Time now, Sink& sink);
-  // Whether this source sent the packet, and when, if it is recent.
-  bool was_sent(std::uint32_t seq) const;
+  // How many packets had left before this one; empty: it was never sent.
+  std::optional<std::uint64_t> position(std::uint32_t seq) const;
   Duration rtt_sample(Time now, std::uint32_t seq) const;  // zero: not known
   Reason choice(Time now, const wire::ErmccFeedback& feedback, Duration rtt) const;
   void choose(const wire::ErmccFeedback& feedback, Duration rtt);
@@ -75,10 +78,11 @@ class Sender final : public SenderCore {
   bool cr_known_ = false;
   bool cr_valid_ = false;
   std::uint32_t cr_ = 0;
-  std::uint32_t cr_seq_ = 0;  // of its latest feedback
-  MeanDeviation trac_;        // mu_hat, sigma_hat
-  Ewma rtt_;                  // s
-  Duration max_rtt_;          // zero: no sample yet
+  // Of its latest feedback's packet. A CR may be silent for longer than packet numbers reach.
+  std::uint64_t cr_position_ = 0;
+  MeanDeviation trac_;  // mu_hat, sigma_hat
+  Ewma rtt_;            // s
+  Duration max_rtt_;    // zero: no sample yet
   Time longer_rtt_until_;
 
   // The CR's response time once the bottleneck is full.

@@ -61,6 +61,8 @@ Window::Outcome Window::acknowledge(std::uint32_t rx_max, std::uint32_t bitmap) 
     ++base_;
   }
   if (recovering_ && !serial_newer(recover_, rx_max)) recovering_ = false;
+  // Left behind, it would look newer than all packets once 2^31 have gone through without a loss.
+  if (serial_newer(base_, recover_)) recover_ = base_;
 
   if (outcome.lost > 0 && newly) {
     outcome.cut = true;

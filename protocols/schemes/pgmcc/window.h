@@ -45,6 +45,8 @@ class Window {
   double tokens() const { return tokens_; }  // may be negative after a cut
 
  private:
+  friend struct LongRun;  // a test, of what takes hours to reach
+
   enum class State : std::uint8_t { kSettled, kOut, kAcked };
   static constexpr std::uint32_t kRecent = 1 << 16;
   State& state(std::uint32_t seq) { return states_[seq & mask_]; }
@@ -55,7 +57,8 @@ class Window {
   std::uint32_t next_;
   std::uint32_t base_;     // all packets before it are settled
   std::uint32_t top_;      // one above the highest acknowledged packet
-  std::uint32_t recover_;  // no changes until feedback for this packet or a later one arrives
+  std::uint32_t recover_;  // no changes until feedback for this packet or a later one arrives;
+                           // never behind base_ for longer than an acknowledgement
   bool recovering_ = false;
   double w_ = 1;
   double tokens_ = 1;

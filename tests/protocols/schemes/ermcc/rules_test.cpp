@@ -10,6 +10,15 @@
 #include "tests/protocols/rigs/recording_sink.h"
 
 namespace tiercast::ermcc {
+
+struct LongRun {
+  // As if so many more packets had left.
+  static void pass(Sender& sender, std::uint64_t packets) {
+    sender.seq_ += static_cast<std::uint32_t>(packets);
+    sender.sent_ += packets;
+  }
+};
+
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -398,6 +407,27 @@ TEST_F(ErmccSource, DuplicatesAndWhatWasNeverSentAreRefused) {
   EXPECT_EQ(sender_.invalid(), 0u);
   EXPECT_EQ(sender_.implausible(), 2u);
   EXPECT_DOUBLE_EQ(rate(), grown);
+}
+
+// The CR's path was well for a month, or the CR was away: its next report is no duplicate, though
+// its number looks older than that of the last one.
+TEST_F(ErmccSource, AReportAfterAnyNumberOfPacketsIsNoDuplicate) {
+  for (const bool active : {true, false}) {
+    SCOPED_TRACE(active);
+    run(1);
+    feedback(5, 40'000, 40'000, 2'000);
+    if (!active) feedback(5, 0, 0, 0, 0, Kind::kLeave);
+    ASSERT_EQ(sender_.cr_valid(), active);
+    LongRun::pass(sender_, (std::uint64_t{1} << 31) + 1'000'000);
+    run(1);
+    feedback(5, 20'000, 20'000, 1'000);
+    EXPECT_TRUE(sender_.cr_valid());
+    EXPECT_DOUBLE_EQ(rate(), 0.75 * 20'000);
+    run(1);
+    const double grown = rate();
+    feedback(5, 1, 1, 1, 105);  // the same packet again
+    EXPECT_DOUBLE_EQ(rate(), grown);
+  }
 }
 
 TEST_F(ErmccSource, TheRateHasAFloorAndACap) {

@@ -1,6 +1,7 @@
 // PGMCC's rules one by one: the equation, the window, the loss filter, the messages.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -10,6 +11,22 @@
 #include "protocols/schemes/pgmcc/sender.h"
 
 namespace tiercast::pgmcc {
+
+struct LongRun {
+  // As if so many packets had left and been acknowledged, in pieces no longer than an
+  // acknowledgement's.
+  static void pass(Window& window, std::uint64_t packets) {
+    for (constexpr std::uint32_t kMost = 1 << 16; packets > 0;) {
+      const auto some = static_cast<std::uint32_t>(std::min<std::uint64_t>(packets, kMost));
+      window.next_ += some;
+      window.base_ += some;
+      window.top_ += some;
+      packets -= some;
+      window.acknowledge(window.send(), 1);
+    }
+  }
+};
+
 namespace {
 
 SessionConfig config_with(const std::vector<std::string>& set = {}) {
@@ -91,6 +108,20 @@ TEST(PgmccWindow, ALossHalvesItOnceUntilFeedbackForWhatLeftLater) {
   for (std::uint32_t i = 0; i < more; ++i) seq = window.send();
   window.acknowledge(seq, all);
   EXPECT_GT(window.w(), grown / 2);
+}
+
+TEST(PgmccWindow, ALossHalvesItAfterAnyNumberOfPackets) {
+  Window window(Settings::from(config_with()), 100);
+  window.acknowledge(window.send(), 1);
+  LongRun::pass(window, (std::uint64_t{1} << 31) + 1'000'000);
+  const double before = window.w();
+  ASSERT_GT(before, 8);
+  window.send();  // lost
+  Window::Outcome outcome;
+  for (std::uint32_t i = 1; i <= 3; ++i) outcome = window.acknowledge(window.send(), (1u << i) - 1);
+  EXPECT_EQ(outcome.lost, 1u);
+  EXPECT_TRUE(outcome.cut);
+  EXPECT_LT(window.w(), before / 2 + 1);
 }
 
 TEST(PgmccWindow, StaysWithinItsBoundsWhateverIsAcknowledged) {
