@@ -65,6 +65,11 @@ void Receiver::receive_data(Time now, const wire::MldaData& data, const Arrival&
   if (data.rank > reception_.top()) return;  // it may still arrive after a leave
   const GapDetector::Packet packet = reception_.receive(now, data.rank, data.seq, arrival);
   if (packet.order == GapDetector::Order::kStray) return;
+  if (packet.order == GapDetector::Order::kRestart) {
+    // Its clock is another one, and the echo that may still come is of the old one.
+    rtt_.reset();
+    echo_awaited_ = false;
+  }
   ++window_.packets;
   window_.bytes += arrival.ip_length;
   window_.lost += packet.lost;

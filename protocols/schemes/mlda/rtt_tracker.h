@@ -40,6 +40,9 @@ class RttTracker {
     rtt_ = rtt_ * (1 - delay_weight_) + target * delay_weight_;
   }
 
+  // Forgets all measurements, as when the sender's clock is another one.
+  void reset() { *this = RttTracker(sample_weight_, delay_weight_); }
+
   bool valid() const { return valid_; }
   Duration rtt() const { return rtt_; }  // only if valid()
   Time measured_at() const { return measured_at_; }

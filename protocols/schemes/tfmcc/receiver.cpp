@@ -75,8 +75,9 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   if (report_pending_ && suppressed()) report_pending_ = false;
 }
 
-// The losses were in another sequence of packets.
+// The losses were in another sequence of packets, and D_r is of another clock.
 void Receiver::forget_sender() {
+  have_rtt_ = false;
   history_.reset();
   have_loss_ = false;
   first_interval_ = 0;

@@ -460,6 +460,30 @@ TEST_F(MldaReceiver, MeasuresItsRoundTripTimeByItsOwnEcho) {
   }
 }
 
+// Its clock is another one, and the change of the one-way delay would be that of the clocks.
+TEST_F(MldaReceiver, ARestartedSendersRoundTripIsMeasuredAnew) {
+  begin();
+  sender_report({100});
+  data(0, 100, kObservation);
+  run_for(2);
+  echo(80);
+  ASSERT_TRUE(receiver_->rtt().valid());
+  seq_[0] += 1u << 30;
+  sr_seq_ += 1u << 30;
+  one_way_us_ += 1'000'000'000;
+  data(0, 100, 1);
+  EXPECT_FALSE(receiver_->rtt().valid());
+  sink_.clear();
+  sender_report({100});
+  data(0, 100, kObservation);
+  run_for(2);
+  EXPECT_TRUE(reported().asks_rtt);
+  EXPECT_EQ(reported().rtt_us, 0u);
+  echo(60);
+  data(0, 100, 1);
+  EXPECT_NEAR(receiver_->rtt().rtt().seconds(), 0.06, 1e-5);
+}
+
 TEST_F(MldaReceiver, ObservesWithoutASenderReportAfterTheTimeout) {
   begin();
   sender_report({100});

@@ -107,7 +107,7 @@ class Rfc4654Receiver : public testing::Test {
   void packet(bool ce = false) {
     wait(interval_);
     data_.tx_time_us =
-        static_cast<std::uint32_t>((now_ - Time::zero()).us() - delay_us_) + 4'294'000'000u;
+        static_cast<std::uint32_t>((now_ - Time::zero()).us() - delay_us_) + clock_ahead_us_;
     receiver_.receive(now_, {pack(data_), 1000, ce, 1}, sink_);
     ++data_.seq;
     wait(Duration::zero());
@@ -173,9 +173,34 @@ class Rfc4654Receiver : public testing::Test {
   Time now_ = Time::zero() + Duration::seconds(50);
   Duration interval_ = Duration::milliseconds(10);
   std::int64_t delay_us_ = 30'000;
+  std::uint32_t clock_ahead_us_ = 4'294'000'000;
   wire::TfmccData data_;
   Receiver receiver_;
 };
+
+// After 4.3.3 the RTT follows the difference of the clocks, so that of another sender would be
+// nonsense.
+TEST_F(Rfc4654Receiver, WhatWasMeasuredWithARestartedSenderIsForgotten) {
+  packets(20);
+  echo(60);
+  lossy(100);
+  ASSERT_TRUE(receiver_.have_loss());
+  data_.seq += 1u << 30;
+  clock_ahead_us_ += 1'000'000'000;
+  packets(2);  // they might be somebody else's
+  EXPECT_TRUE(receiver_.have_rtt());
+  EXPECT_TRUE(receiver_.have_loss());
+  EXPECT_NEAR(rtt(), 0.06, 1e-6);
+  packet();
+  EXPECT_FALSE(receiver_.have_rtt());
+  EXPECT_FALSE(receiver_.have_loss());
+  EXPECT_EQ(receiver_.loss_event_rate(), 0);
+  EXPECT_EQ(receiver_.rtt(), Duration::milliseconds(500));
+  packets(20);
+  echo(80);
+  packets(20);
+  EXPECT_NEAR(rtt(), 0.08, 1e-6);
+}
 
 TEST_F(Rfc4654Receiver, Section4_1_TheRttIsRmaxAtFirst) {
   packets(10);
