@@ -94,6 +94,8 @@ bool Receiver::note(std::uint32_t seq, bool marked, Sink& sink) {
   if (late) {
     const std::int32_t behind = serial_difference(rx_max_, seq);
     if (behind < 64) history_ |= bit << behind;
+    const bool was_missed = nak_kind_ == wire::PgmccFeedback::Kind::kNak && nak_missing_ == seq;
+    if (was_missed && !marked) nak_at_ = Time::never();
     return true;
   }
   for (std::uint32_t i = 0; i <= packet.lost; ++i) {
@@ -163,8 +165,11 @@ void Receiver::send(wire::PgmccFeedback::Kind kind, std::uint32_t missing, Sink&
   feedback.echo_time_us = echo_time_us_;
   feedback.hold_us =
       static_cast<std::uint32_t>(std::min<std::int64_t>((now_ - echo_at_).us(), 0xffffffff));
-  feedback.loss = static_cast<std::uint32_t>(std::min(loss_ * 0x1p32, 4294967295.0));
-  feedback.missing = kind == wire::PgmccFeedback::Kind::kNak ? missing : 0;
+  const bool is_nak = kind == wire::PgmccFeedback::Kind::kNak;
+  // However long ago it was, something was lost.
+  feedback.loss =
+      static_cast<std::uint32_t>(std::clamp(loss_ * 0x1p32, is_nak ? 1.0 : 0.0, 4294967295.0));
+  feedback.missing = is_nak ? missing : 0;
   std::array<std::byte, wire::PgmccFeedback::kBytes> message;
   sink.send(Destination::sender(), {message.data(), wire::write(feedback, message)});
 }

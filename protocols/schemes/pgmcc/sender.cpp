@@ -24,7 +24,8 @@ Sender::Sender(const SessionConfig& config)
       settings_(Settings::from(config)),
       window_(settings_, static_cast<std::uint32_t>(Rng(config.seed).next())),
       departures_(2 * std::size_t{window_.capacity()}),
-      named_(2 * std::size_t{window_.capacity()}) {}
+      named_(2 * std::size_t{window_.capacity()}),
+      reflections_(settings_.max_reflections) {}
 
 void Sender::start(Time now, Sink&) { now_ = trace_at_ = now; }
 void Sender::stop(Time now, Sink& sink) { membership(now, -1, sink); }
@@ -104,6 +105,12 @@ bool Sender::timely(const wire::PgmccFeedback& feedback) const {
   return feedback.hold_us <= echo && Duration::microseconds(echo) <= kMaxEcho;
 }
 
+bool Sender::contradicts_itself(const wire::PgmccFeedback& feedback) {
+  if (feedback.kind != wire::PgmccFeedback::Kind::kNak) return false;
+  const std::uint32_t behind = feedback.rx_max - feedback.missing;
+  return feedback.loss == 0 || (behind < 32 && (feedback.bitmap >> behind & 1) != 0);
+}
+
 Duration Sender::rtt_of(const wire::PgmccFeedback& feedback) const {
   const auto echo = wire::clock_us(now_) - feedback.echo_time_us;
   return std::clamp(Duration::microseconds(echo - feedback.hold_us), kMinRtt, kMaxRtt);
@@ -128,7 +135,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   }
   using Kind = wire::PgmccFeedback::Kind;
   // An acknowledgement counts as far as its source can have the packets.
-  if (unsent(feedback) && feedback.kind != Kind::kAck) {
+  if ((unsent(feedback) && feedback.kind != Kind::kAck) || contradicts_itself(feedback)) {
     ++implausible_;
     return;
   }
@@ -183,7 +190,7 @@ void Sender::reported(const wire::PgmccFeedback& feedback, Sink& sink) {
   ++counts_.naks;
   const auto known = confirmed_.begin() + std::min<std::ptrdiff_t>(confirmations_, kConfirmed);
   if (feedback.kind == wire::PgmccFeedback::Kind::kNak &&
-      std::find(confirmed_.begin(), known, feedback.missing) == known) {
+      std::find(confirmed_.begin(), known, feedback.missing) == known && reflections_.take(now_)) {
     confirmed_[confirmations_ % kConfirmed] = feedback.missing;
     // Wraps to kConfirmed, so that it never falls below that again.
     confirmations_ = confirmations_ < 2 * kConfirmed - 1 ? confirmations_ + 1 : kConfirmed;

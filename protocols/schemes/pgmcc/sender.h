@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "protocols/common/departures.h"
+#include "protocols/common/per_second.h"
 #include "protocols/common/rtt_estimator.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/pgmcc/messages.h"
@@ -54,6 +55,8 @@ class Sender final : public SenderCore {
   bool unsent(const wire::PgmccFeedback& feedback) const;
   bool recent(const wire::PgmccFeedback& feedback) const;
   bool timely(const wire::PgmccFeedback& feedback) const;
+  // Whether it is a NAK whose source does not lack the packet by what it says besides.
+  static bool contradicts_itself(const wire::PgmccFeedback& feedback);
   Duration rtt_of(const wire::PgmccFeedback& feedback) const;
   // Whether the packet that it echoes named its source as the acker.
   bool asked_for(const wire::PgmccFeedback& feedback) const;
@@ -88,7 +91,8 @@ class Sender final : public SenderCore {
   std::array<std::uint32_t, kConfirmed> confirmed_{};  // the latest packets for which a NAK was
                                                        // confirmed
   std::uint32_t confirmations_ = 0;                    // 0 .. 2 kConfirmed - 1
-  std::uint32_t credits_ = 0;                          // packets released and not yet written
+  PerSecond reflections_;
+  std::uint32_t credits_ = 0;  // packets released and not yet written
 
   Time now_;
   Time expires_ = Time::never();

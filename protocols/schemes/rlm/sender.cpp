@@ -7,7 +7,8 @@
 
 namespace tiercast::rlm {
 
-Sender::Sender(const SessionConfig& config) : config_(config), settings_(Settings::from(config)) {
+Sender::Sender(const SessionConfig& config)
+    : config_(config), settings_(Settings::from(config)), reflections_(settings_.max_reflections) {
   // Numbers start anywhere, so that a restarted sender does not look like the old one.
   Rng rng(config.seed);
   for (std::uint32_t& seq : seq_) seq = static_cast<std::uint32_t>(rng.next());
@@ -46,12 +47,7 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
     ++invalid_;
     return;
   }
-  if (now_ - second_began_ >= Duration::seconds(1)) {
-    second_began_ = now_;
-    reflections_ = 0;
-  }
-  if (active_layers_ == 0 || reflections_ >= settings_.max_reflections) return;
-  ++reflections_;
+  if (active_layers_ == 0 || !reflections_.take(now_)) return;
   announcement.type = wire::Type::kControl;
   std::array<std::byte, wire::RlmAnnouncement::kBytes> message;
   sink.send(Destination::group(0), {message.data(), wire::write(announcement, message)});

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "protocols/common/per_second.h"
 #include "protocols/core/core.h"
 #include "protocols/schemes/rlm/settings.h"
 
@@ -30,8 +31,7 @@ class Sender final : public SenderCore {
   unsigned active_layers_ = 0;
   std::uint64_t invalid_ = 0;
   Time now_;
-  Time second_began_;  // start of the second in which reflections are counted
-  std::uint32_t reflections_ = 0;
+  PerSecond reflections_;
 };
 
 }  // namespace tiercast::rlm

@@ -236,9 +236,34 @@ TEST(PgmccReceiver, AConfirmationSuppressesItsNak) {
   EXPECT_TRUE(spy.sent.empty());
 }
 
+TEST(PgmccReceiver, ANakOfAPacketThatComesAfterAllIsNotSent) {
+  Receiver receiver(config_with());
+  Spy spy;
+  receiver.start(Time::zero(), spy);
+  for (const std::uint32_t seq : {10u, 11u, 13u, 14u, 15u}) hand(receiver, spy, seq, 9, 1);
+  ASSERT_FALSE(receiver.next_timer().is_never());
+  hand(receiver, spy, 12, 9, 1);
+  EXPECT_TRUE(receiver.next_timer().is_never());
+  EXPECT_TRUE(spy.sent.empty());
+}
+
+// The sender refuses a NAK of somebody who lost nothing, and p may have become very small since.
+TEST(PgmccReceiver, ANakSaysThatSomethingWasLost) {
+  Receiver receiver(config_with({"pgmcc.loss_constant=0.5", "pgmcc.nak_backoff=10"}));
+  Spy spy;
+  receiver.start(Time::zero(), spy);
+  hand(receiver, spy, 10, 9, 1);
+  for (std::uint32_t seq = 12; seq < 112; ++seq) hand(receiver, spy, seq, 9, 1);
+  ASSERT_LT(receiver.loss(), 0x1p-32);
+  receiver.timer(receiver.next_timer(), spy);
+  ASSERT_EQ(spy.sent.size(), 1u);
+  EXPECT_EQ(spy.sent[0].missing, 11u);
+  EXPECT_EQ(spy.sent[0].loss, 1u);
+}
+
 // A sender to which receivers report as each test says.
 struct Election : ::testing::Test {
-  Election() : sender(config_with()) {
+  explicit Election(const std::vector<std::string>& set = {}) : sender(config_with(set)) {
     sender.start(now, spy);
     sender.membership(now, 0, spy);
     leave();
@@ -257,7 +282,7 @@ struct Election : ::testing::Test {
     f.kind = kind;
     f.source = source;
     f.rx_max = last.seq + ahead;
-    f.bitmap = 0xffffffff;
+    f.bitmap = kind == wire::PgmccFeedback::Kind::kNak ? 0xfffffffe : 0xffffffff;
     f.echo_time_us = static_cast<std::uint32_t>((now - Duration::seconds(rtt)).ns() / 1000);
     f.loss = static_cast<std::uint32_t>(loss * 0x1p32);
     f.missing = kind == wire::PgmccFeedback::Kind::kNak ? last.seq : 0;
@@ -382,6 +407,55 @@ TEST_F(Election, ReportsOfWhatWasNeverSentAreImplausible) {
   report(4, 0.1, 0.5, Kind::kNak, 1);
   EXPECT_EQ(sender.implausible(), 2u);
   EXPECT_FALSE(sender.has_acker());
+}
+
+// A NAK is of a packet that its source lacks, which therefore has lost something.
+TEST_F(Election, ANakThatContradictsItselfIsImplausible) {
+  report(4, 0.1, 0, Kind::kDummyNak);
+  report(5, 0.1, 0, Kind::kNak);
+  EXPECT_EQ(sender.implausible(), 1u);
+  wire::PgmccFeedback f;
+  f.session = 3;
+  f.kind = Kind::kNak;
+  f.source = 5;
+  f.rx_max = f.missing = last.seq;
+  f.bitmap = 1;
+  f.echo_time_us = last.tx_time_us;
+  f.loss = 0x80000000;
+  hand_in(f);
+  EXPECT_EQ(sender.implausible(), 2u);
+  EXPECT_EQ(sender.acker(), 4u);
+  EXPECT_TRUE(spy.confirmed.empty());
+  f.bitmap = 0;
+  hand_in(f);
+  EXPECT_EQ(sender.implausible(), 2u);
+  EXPECT_EQ(spy.confirmed.size(), 1u);
+}
+
+struct FewReflections : Election {
+  FewReflections() : Election({"pgmcc.max_reflections=3"}) {}
+};
+
+TEST_F(FewReflections, ThereAreSoManyConfirmationsASecond) {
+  report(4, 0.1, 0, Kind::kDummyNak);
+  for (int i = 0; i < 20; ++i) {
+    now = now + Duration::milliseconds(10);
+    acknowledge(4, last);
+  }
+  wire::PgmccFeedback f;
+  f.session = 3;
+  f.kind = Kind::kNak;
+  f.source = 5;
+  f.rx_max = last.seq;
+  f.echo_time_us = last.tx_time_us;
+  f.loss = 1;
+  for (f.missing = last.seq - 7; f.missing != last.seq; ++f.missing) hand_in(f);
+  EXPECT_EQ(sender.implausible(), 0u);
+  EXPECT_EQ(spy.confirmed.size(), 3u);
+  now = now + Duration::seconds(1);
+  f.missing = last.seq - 1;  // of which there was no room to speak
+  hand_in(f);
+  EXPECT_EQ(spy.confirmed.size(), 4u);
 }
 
 TEST(PgmccWire, WhatIsWrongIsNamed) {
