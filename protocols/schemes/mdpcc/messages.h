@@ -1,6 +1,7 @@
 // MDP-CC's messages (PROTOCOLS 6.2): data, probe, report, and the two forms of a repair request.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -82,6 +83,11 @@ struct MdpccSegments {
   static constexpr std::size_t kBytes = 8;
   std::uint32_t first = 0;
   std::uint32_t count = 0;
+
+  // One beyond the last of them, or `limit` if that is less.
+  std::uint32_t end(std::uint32_t limit) const {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{first} + count, limit));
+  }
 };
 
 // Receiver to sender: the segments that it lacks. As a control message: the sender tells the group

@@ -76,11 +76,7 @@ void ObjectReceiver::heard(const wire::MdpccNack& nack) {
   if (phase_ != Phase::kBackoff || nack.object_id != object_id_) return;
   for (std::size_t i = 0; i < nack.record_count; ++i) {
     const wire::MdpccSegments& range = nack.segments[i];
-    const std::uint64_t end =
-        std::min<std::uint64_t>(std::uint64_t{range.first} + range.count, ask_end_);
-    for (std::uint64_t at = range.first; at < end; ++at) {
-      asked_.insert(static_cast<std::uint32_t>(at));
-    }
+    asked_.insert(std::max(range.first, first_missing_), range.end(ask_end_));
   }
 }
 

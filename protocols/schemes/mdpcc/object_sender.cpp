@@ -50,18 +50,14 @@ std::optional<std::uint32_t> ObjectSender::take(Time now) {
 
 std::uint32_t ObjectSender::request(Time now, const wire::MdpccNack& nack) {
   if (endless()) return 0;
+  quiet_since_ = now;
   std::uint32_t added = 0;
   for (std::size_t i = 0; i < nack.record_count; ++i) {
-    const wire::MdpccSegments& range = nack.segments[i];
-    const std::uint64_t end =
-        std::min<std::uint64_t>(std::uint64_t{range.first} + range.count, next_new_);
-    for (std::uint64_t at = range.first; at < end; ++at) {
-      const auto segment = static_cast<std::uint32_t>(at);
-      if (repaired_.contains(segment) || repaired_before_.contains(segment)) continue;
-      if (requested_.insert(segment)) ++added;
-    }
+    // No segment is in two of these sets.
+    if (requested_.size() + repaired_.size() + repaired_before_.size() == next_new_) break;
+    added += requested_.insert(nack.segments[i].first, nack.segments[i].end(next_new_),
+                               {&repaired_, &repaired_before_});
   }
-  quiet_since_ = now;
   return added;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 namespace tiercast::mdpcc {
@@ -22,6 +23,25 @@ class SegmentSet {
     words_[segment / 64] |= bit(segment);
     ++size_;
     return true;
+  }
+  // Inserts those in [from, end) that are in none of `others`, which have the same bound. Returns
+  // how many were not in the set. A word of 64 costs as much as one segment, since who names a
+  // range need not have been honest about it.
+  std::uint32_t insert(std::uint32_t from, std::uint32_t end,
+                       std::initializer_list<const SegmentSet*> others = {}) {
+    std::uint32_t added = 0;
+    for (std::uint32_t at = from; at < end;) {
+      const std::uint32_t index = at / 64;
+      const std::uint32_t next = std::min(end, (index + 1) * 64);
+      std::uint64_t fresh = (~std::uint64_t{0} >> (64 - (next - at))) << (at % 64);
+      fresh &= ~words_[index];
+      for (const SegmentSet* other : others) fresh &= ~other->words_[index];
+      words_[index] |= fresh;
+      added += static_cast<std::uint32_t>(std::popcount(fresh));
+      at = next;
+    }
+    size_ += added;
+    return added;
   }
   void erase(std::uint32_t segment) {
     if (!contains(segment)) return;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <vector>
 
@@ -311,6 +312,40 @@ TEST_F(ObjectReceiverTest, OneForeignMessageDoesNotEndATransferButARestartedSend
   EXPECT_EQ(receiver.delivered(), 10u);
 }
 
+// Whoever may send a NACK says in 24 bytes that it lacks a million segments.
+TEST(MdpccNacks, OfAWholeObjectCostLittle) {
+  constexpr std::uint32_t kSegments = 1'000'000;
+  const std::vector<std::byte> object(kSegments);
+  mdpcc::ObjectSender sender(object, 1, kSegments);
+  const Time now = Time::zero() + Duration::seconds(1);
+  for (std::uint32_t i = 0; i < kSegments; ++i) sender.take(now);
+  mdpcc::ObjectReceiver receiver(kSegments, 1);
+  const mdpcc::ObjectReceiver::Timing timing{Duration::milliseconds(100), 4, 100};
+  wire::MdpccProbe probe;
+  probe.segment_size = 1;
+  probe.segment_count = probe.next_segment = kSegments;
+  receiver.progress(now, probe, timing);
+  wire::MdpccNack nack;
+  nack.record_count = 1;
+  nack.segments[0] = {0, 0xfffffffe};
+  // Of this thread's CPU, which does not depend on what else runs. Bit by bit it was 2 ms each.
+  const auto cpu_ms = [] {
+    timespec used{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return static_cast<double>(used.tv_sec) * 1e3 + static_cast<double>(used.tv_nsec) * 1e-6;
+  };
+  const double before = cpu_ms();
+  EXPECT_EQ(sender.request(now, nack), kSegments);
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(sender.request(now, nack), 0u);
+    receiver.heard(nack);
+  }
+  EXPECT_LT(cpu_ms() - before, 500);
+  // All has been asked for.
+  EXPECT_EQ(receiver.timer(receiver.next_timer(), timing, nack),
+            mdpcc::ObjectReceiver::Asking::kSuppressed);
+}
+
 TEST(SegmentSet, AgreesWithAListOfBooleans) {
   Rng rng(9);
   for (const std::uint32_t bound : {1u, 63u, 64u, 65u, 200u}) {
@@ -327,6 +362,20 @@ TEST(SegmentSet, AgreesWithAListOfBooleans) {
       }
       const auto from = static_cast<std::uint32_t>(rng.below(bound + 1));
       const auto end = static_cast<std::uint32_t>(rng.below(bound + 1));
+      if (rng.uniform() < 0.1) {
+        mdpcc::SegmentSet other(bound), another(bound);
+        for (std::uint32_t i = 0; i < bound / 2; ++i) {
+          other.insert(static_cast<std::uint32_t>(rng.below(bound)));
+          another.insert(static_cast<std::uint32_t>(rng.below(bound)));
+        }
+        std::uint32_t added = 0;
+        for (std::uint32_t i = from; i < end; ++i) {
+          if (model[i] || other.contains(i) || another.contains(i)) continue;
+          model[i] = true;
+          ++added;
+        }
+        ASSERT_EQ(set.insert(from, end, {&other, &another}), added);
+      }
       for (const bool member : {true, false}) {
         std::uint32_t expected = from;
         while (expected < end && model[expected] != member) ++expected;
