@@ -98,8 +98,10 @@ void Sender::receive(Time now, const Arrival& arrival, Sink& sink) {
   }
   if (!running_) return;
   const Duration sample = Duration::microseconds(wire::clock_us(now) - feedback.echo_time_us);
-  if (sample > kMaxRtt) {  // of a packet that was not sent, or long ago
-    ++(serial_newer(feedback.echo_time_us, wire::clock_us(now)) ? implausible_ : invalid_);
+  // Of a packet that was not sent, or long ago. R_max takes the largest, and then falls slowly: 63
+  // s would hold the rate down for an hour.
+  if (sample > settings_.max_rtt) {
+    ++implausible_;
     return;
   }
   take_report(now, feedback, std::max(sample, kMinRtt), sink);

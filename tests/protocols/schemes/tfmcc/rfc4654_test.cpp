@@ -827,10 +827,17 @@ TEST_F(Rfc4654Sender, Section3_6_FrequentReportsDoNotHoldSlowStartUp) {
 
 TEST_F(Rfc4654Sender, AnImpossibleEchoIsRefused) {
   report(5, {.rate = 2'000, .rtt = -0.001});
-  report(5, {.rate = 2'000, .rtt = 65});
   EXPECT_EQ(sender_.implausible(), 1u);  // of a packet that had not left
-  EXPECT_EQ(sender_.invalid(), 1u);      // of one that left long ago
+  // Of those that left long ago: R_max would fall by a tenth in six R_max, so the second would hold
+  // the rate down for an hour.
+  for (const double rtt : {65.0, 63.0, 5.001}) report(5, {.rate = 2'000, .rtt = rtt});
+  EXPECT_EQ(sender_.implausible(), 4u);
+  EXPECT_EQ(sender_.invalid(), 0u);
   EXPECT_FALSE(sender_.clr_valid());
+  EXPECT_NEAR(max_rtt(), 0.5, 2e-6);
+  report(5, {.rate = 2'000, .rtt = 4.999});
+  EXPECT_EQ(sender_.implausible(), 4u);
+  EXPECT_TRUE(sender_.clr_valid());
 }
 
 TEST(TfmccSettings, OneLayerOnly) {
