@@ -32,7 +32,7 @@ void Receiver::change_level(Time now, int wanted, Sink& sink) {
     first_[static_cast<std::size_t>(rank)].valid = false;
   }
   reception_.subscribe(wanted - 1, sink);
-  if (wanted == 0) rejoin_at_ = now + settings_.rejoin;
+  rejoin_at_ = wanted == 0 ? now + settings_.rejoin : Time::never();
 }
 
 void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
@@ -48,14 +48,16 @@ void Receiver::receive(Time now, const Arrival& arrival, Sink& sink) {
   if (packet.order == GapDetector::Order::kStray) return;
   const std::uint32_t lost = packet.lost + (arrival.ce && settings_.ecn ? 1 : 0);
   ++counted_packets_;
-  if (lost > 0) on_loss(now, lost, sink);
+  const bool dropped = lost > 0 && on_loss(now, lost, sink);
 
   First& first = first_[data.rank];
   if (data.pair == 1) {
     first = {true, data.seq, now};
   } else if (first.valid && data.seq == first.seq + 1 && now > first.at) {
     first.valid = false;
-    on_pair(now, Rate::bytes_per_second(arrival.ip_length / (now - first.at).seconds()), sink);
+    // A marked packet may be the second of a pair. Losses that took a layer outweigh what it says.
+    if (!dropped)
+      on_pair(now, Rate::bytes_per_second(arrival.ip_length / (now - first.at).seconds()), sink);
   }
 }
 
@@ -102,30 +104,29 @@ void Receiver::check(Time now, Sink& sink) {
 }
 
 // Packets and losses count from one loss on, which itself does not, so that a pair has its chance.
-void Receiver::on_loss(Time now, std::uint32_t lost, Sink& sink) {
+bool Receiver::on_loss(Time now, std::uint32_t lost, Sink& sink) {
   if (!counting_ || now >= counting_ends_ || now <= holdoff_ends_) {
     counting_ = true;
     counting_ends_ = now + settings_.loss_window;
     counted_packets_ = counted_lost_ = 0;
-    return;
+    return false;
   }
   counted_lost_ += lost;
   const double loss =
       static_cast<double>(counted_lost_) / static_cast<double>(counted_lost_ + counted_packets_);
-  if (counted_packets_ < settings_.loss_packets || loss <= settings_.loss_threshold) return;
+  if (counted_packets_ < settings_.loss_packets || loss <= settings_.loss_threshold) return false;
   const int wanted = level() - 1;
   change_level(now, wanted, sink);
   counting_ = false;
   holdoff_ends_ = now + settings_.loss_holdoff;
   const TraceField fields[] = {{"level", static_cast<double>(wanted)}, {"l", loss}};
   sink.trace("plm.loss", fields);
+  return true;
 }
 
 void Receiver::timer(Time now, Sink& sink) {
   now = now_ = std::max(now_, now);
-  if (now < rejoin_at_) return;
-  rejoin_at_ = Time::never();
-  change_level(now, 1, sink);
+  if (now >= rejoin_at_) change_level(now, 1, sink);
 }
 
 }  // namespace tiercast::plm

@@ -36,7 +36,7 @@ class Receiver final : public ReceiverCore {
   void drop_to_share(Time now, Rate share, Sink& sink);
   void check(Time now, Sink& sink);
   void begin_check(Time now);
-  void on_loss(Time now, std::uint32_t lost, Sink& sink);
+  bool on_loss(Time now, std::uint32_t lost, Sink& sink);  // whether it dropped a layer
   void change_level(Time now, int level, Sink& sink);
   int level() const { return reception_.top() + 1; }
   int level_for(Rate share) const;

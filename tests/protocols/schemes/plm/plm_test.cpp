@@ -59,7 +59,7 @@ class PlmReceiver : public testing::Test {
     receiver_ = std::make_unique<Receiver>(plm_config(8, set));
     receiver_->start(now_, sink_);
   }
-  void packet(Rank rank, std::uint8_t pair) {
+  void packet(Rank rank, std::uint8_t pair, bool ce = false) {
     wire::PlmData data;
     data.session = 9;
     data.rank = rank;
@@ -67,13 +67,13 @@ class PlmReceiver : public testing::Test {
     data.seq = seq_[rank]++;
     std::vector<std::byte> bytes(wire::PlmData::kBytes);
     wire::write(data, bytes);
-    receiver_->receive(now_, {bytes, 500, false, 1}, sink_);
+    receiver_->receive(now_, {bytes, 500, ce, 1}, sink_);
   }
   // A pair of 500 bytes that left a queue with this share in kbit/s.
-  void pair(double kbit, Rank rank = 0) {
-    packet(rank, 1);
+  void pair(double kbit, Rank rank = 0, bool ce = false) {
+    packet(rank, 1, ce);
     now_ = now_ + Duration::seconds(4 / kbit);
-    packet(rank, 2);
+    packet(rank, 2, ce);
   }
   void pass(double seconds) {
     const Time end = now_ + Duration::seconds(seconds);
@@ -185,6 +185,21 @@ TEST_F(PlmReceiver, ATenthLostOfTenPacketsDropsOneLayer) {
   seq_[0] += 50;
   pair(150);
   EXPECT_EQ(level(), 5);
+}
+
+// The second packet of a pair is marked, and with it too many are. The pair does not take the
+// receiver back at once.
+TEST_F(PlmReceiver, WhoLeavesForMarksStaysAway) {
+  begin({"plm.ecn=1", "plm.loss_packets=1"});
+  for (int i = 0; i < 2; ++i) pair(30);
+  pass(1.1);  // the check is due
+  pair(30, 0, true);
+  EXPECT_EQ(level(), 0);
+  pass(29.9);
+  EXPECT_EQ(level(), 0);
+  pass(0.2);
+  EXPECT_EQ(level(), 1);
+  EXPECT_TRUE(receiver_->next_timer().is_never());
 }
 
 TEST_F(PlmReceiver, OldLossesAreForgotten) {
