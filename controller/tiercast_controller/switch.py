@@ -42,6 +42,7 @@ from tiercast_controller.p4runtime.client import (
     P4RuntimeClient,
     WriteError,
     one_for_each_port,
+    ports_of,
 )
 from tiercast_controller.p4runtime.entities import MeterCell, TableEntry, Update
 from tiercast_controller.p4runtime.roles import Roles
@@ -264,11 +265,9 @@ class ManagedSwitch:
     async def read_multicast(self) -> MulticastState:
         found = await self.client.read_entries(self.roles.tables(MULTICAST_TABLES))
         entries = self.roles.own(MULTICAST_TABLES, found)
-        replicas = await self.client.read_replicas()
-        state = from_entities(
-            entries, {n: frozenset(port for port, _ in its) for n, its in replicas.items()}
-        )
-        state.other_replicas = {n for n, its in replicas.items() if not one_for_each_port(its)}
+        groups = await self.client.read_replicas()
+        state = from_entities(entries, ports_of(groups))
+        state.other_replicas = {n for n, its in groups.items() if not one_for_each_port(its)}
         return state
 
     async def read_entered(self, ports: Iterable[int]) -> Entered | None:

@@ -2,15 +2,30 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from ipaddress import IPv4Interface
+from pathlib import Path
 
 from tiercast_controller.controller import Controller
 from tiercast_controller.multicast.trees import SessionState
-from tiercast_controller.network.topology import Session
+from tiercast_controller.network.topology import Host, Session, Switch, Topology
 from tiercast_controller.p4runtime.entities import TableEntry
 
 from ..patience import PATIENCE_S
 
 SESSIONS = [Session(1, 5, "h0"), Session(2, 3, "h8")]
+
+
+def ring(topology: Topology, directory: Path, size: int, delay_ns: int = 0) -> Topology:
+    """s0 - s1 - ... - s0 with a host each: port 1 to the host, 2 to the next switch, 3 to the one
+    before. Returns the topology, which was empty."""
+    for i in range(size):
+        mac = 0x020000010000 + i
+        topology.add_switch(Switch(f"s{i}", i + 1, f"unix:{directory}/s{i}.sock", mac))
+        topology.add_host(Host(f"h{i}", IPv4Interface(f"10.0.{i}.2/24"), 0x020000000000 + i))
+        topology.connect(f"s{i}", 1, f"h{i}")
+    for i in range(size):
+        topology.connect(f"s{i}", 2, f"s{(i + 1) % size}", 3, delay_ns=delay_ns)
+    return topology
 
 
 @dataclass

@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 from collections import Counter
-from ipaddress import IPv4Address, IPv4Interface
+from ipaddress import IPv4Address
 
 import networkx
 import pytest
@@ -16,9 +16,10 @@ from tiercast_controller.controller import Controller
 from tiercast_controller.network.flow_hash import TCP, UDP, flow_hash, flow_path
 from tiercast_controller.network.routes import Routes
 from tiercast_controller.network.routing import static_entries
-from tiercast_controller.network.topology import Host, Session, Switch, Topology
+from tiercast_controller.network.topology import Session, Topology
 from tiercast_controller.p4runtime.entities import TableEntry, entry_changes
 
+from .controller_run import ring
 from .test_equal_costs import DEVIATIONS
 from .test_routes import Links, graph_of, network, random_graph
 
@@ -203,14 +204,7 @@ async def test_a_switch_gets_new_next_hops_before_what_leads_to_them(
 ) -> None:
     """In batches of their own, since a switch may take each in any order; what is replaced goes
     last."""
-    topology = Topology("flow-hash")
-    for i in range(4):
-        mac = 0x020000010000 + i
-        topology.add_switch(Switch(f"s{i}", i + 1, f"unix:{socket_directory}/s{i}.sock", mac))
-        topology.add_host(Host(f"h{i}", IPv4Interface(f"10.0.{i}.2/24"), 0x020000000000 + i))
-        topology.connect(f"s{i}", 1, f"h{i}")
-    for i in range(4):
-        topology.connect(f"s{i}", 2, f"s{(i + 1) % 4}", 3, delay_ns=1000)
+    topology = ring(Topology("flow-hash"), socket_directory, 4, delay_ns=1000)
     topology.change_link("s0", 2, up=False)
     servers = await reference_switches(topology)
     controller = Controller(topology, [Session(1, 1, "h0")], program)

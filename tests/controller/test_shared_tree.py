@@ -4,7 +4,7 @@ that fail, and the order in which a controller moves them."""
 import asyncio
 import itertools
 import random
-from ipaddress import IPv4Address, IPv4Interface
+from ipaddress import IPv4Address
 
 import networkx
 import pytest
@@ -19,14 +19,13 @@ from tiercast_controller.multicast.trees import MulticastState, SessionState
 from tiercast_controller.network.fates import Entered, FateColumns
 from tiercast_controller.network.topology import (
     AnySourceGroup,
-    Host,
     Session,
-    Switch,
     Topology,
     group_address,
 )
 
 from ..patience import PATIENCE_S
+from .controller_run import ring
 from .test_routes import graph_of, network, random_graph
 
 ADDRESS = IPv4Address("230.4.4.1")
@@ -215,20 +214,6 @@ def test_their_packets_count_with_those_of_no_session() -> None:
 # ---- the controller ---------------------------------------------------------------------------
 
 
-def ring(directory) -> Topology:
-    """s0 - s1 - s2 - s0 with a host each: port 1 to the host, 2 to the next switch, 3 to the one
-    before. The direct link from s0 to s2 is the shortest path."""
-    topology = Topology()
-    for i in range(3):
-        mac = 0x020000010000 + i
-        topology.add_switch(Switch(f"s{i}", i + 1, f"unix:{directory}/s{i}.sock", mac))
-        topology.add_host(Host(f"h{i}", IPv4Interface(f"10.0.{i}.2/24"), 0x020000000000 + i))
-        topology.connect(f"s{i}", 1, f"h{i}")
-    for i in range(3):
-        topology.connect(f"s{i}", 2, f"s{(i + 1) % 3}", 3)
-    return topology
-
-
 class Log(list):
     """The batches that a switch gets; each also goes to a list that several switches share."""
 
@@ -280,7 +265,7 @@ class Lab:
 
 @pytest.fixture
 async def lab(reference_switches, socket_directory, program):
-    topology = ring(socket_directory)
+    topology = ring(Topology(), socket_directory, 3)  # s0 to s2 is the shortest path
     made = Lab(topology, await reference_switches(topology), program)
     await made.controller.start()
     yield made
@@ -415,7 +400,7 @@ async def test_a_restart_takes_over_its_members(lab: Lab, igmp) -> None:
 
 
 async def test_a_leave_has_its_latency(reference_switches, socket_directory, program, igmp) -> None:
-    topology = ring(socket_directory)
+    topology = ring(Topology(), socket_directory, 3)  # s0 to s2 is the shortest path
     lab = Lab(topology, await reference_switches(topology), program, leave_latency_s=0.2)
     await lab.controller.start()
     await lab.report("h2", igmp.join(ADDRESS), changes=1)

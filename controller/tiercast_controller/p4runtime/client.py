@@ -8,7 +8,7 @@ channel.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import grpc
@@ -37,6 +37,7 @@ __all__ = ["FailedUpdate", "P4RuntimeClient", "PacketIn", "WriteError"]
 _OPS = {Op.INSERT: p4.Update.INSERT, Op.MODIFY: p4.Update.MODIFY, Op.DELETE: p4.Update.DELETE}
 # There is one copy per port, and instances need only be distinct per port.
 _REPLICA_INSTANCE = 1
+Replica = tuple[int, int]  # its egress port and instance
 _VERDICT_S = 1.0  # for which a denied controller waits to hear that there is another primary
 _CHANNEL_OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.max_receive_message_length", -1),
@@ -130,9 +131,8 @@ class P4RuntimeClient:
 
         Loading clears a switch's tables. A controller that restarts finds them as it left them.
         """
-        cookie = self.program.cookie
         running = await self.running_cookie(timeout_s)
-        if running == cookie:
+        if running == self.program.cookie:
             return False
         if running is not None:
             # Not every switch clears its groups when another program is loaded.
@@ -146,7 +146,7 @@ class P4RuntimeClient:
             config=p4.ForwardingPipelineConfig(
                 p4info=self.program.p4info,
                 p4_device_config=self.program.device_config,
-                cookie=p4.ForwardingPipelineConfig.Cookie(cookie=cookie),
+                cookie=p4.ForwardingPipelineConfig.Cookie(cookie=self.program.cookie),
             ),
         )
         try:
@@ -216,11 +216,10 @@ class P4RuntimeClient:
 
     async def read_groups(self) -> dict[int, frozenset[int]]:
         """All multicast groups: egress ports by group id."""
-        replicas = await self.read_replicas()
-        return {number: frozenset(port for port, _ in its) for number, its in replicas.items()}
+        return ports_of(await self.read_replicas())
 
-    async def read_replicas(self) -> dict[int, list[tuple[int, int]]]:
-        """All multicast groups: egress port and instance of each replica by group id."""
+    async def read_replicas(self) -> dict[int, list[Replica]]:
+        """All multicast groups: their replicas by group id."""
         wanted = p4.Entity()
         wanted.packet_replication_engine_entry.multicast_group_entry.SetInParent()
         groups = {}
@@ -438,7 +437,12 @@ class P4RuntimeClient:
         return self._error(f"Write of {len(updates)} updates, first {updates[0]}", error)
 
 
-def one_for_each_port(replicas: Collection[tuple[int, int]]) -> bool:
+def ports_of(groups: Mapping[int, Iterable[Replica]]) -> dict[int, frozenset[int]]:
+    """The egress ports of each group."""
+    return {number: frozenset(port for port, _ in its) for number, its in groups.items()}
+
+
+def one_for_each_port(replicas: Collection[Replica]) -> bool:
     """Whether a group has the replicas that this client writes for its ports."""
     ports = {port for port, _ in replicas}
     return sorted(replicas) == [(port, _REPLICA_INSTANCE) for port in sorted(ports)]

@@ -9,13 +9,10 @@ namespace tiercast::engine {
 
 namespace {
 
-Status out_of_range(std::string_view what, std::uint64_t index, std::uint64_t size) {
+Status out_of_range(std::string_view what, CellRange cells, std::uint64_t size) {
+  const std::uint64_t index = cells.first < size ? cells.last - 1 : cells.first;
   return {ErrorCode::kInvalidArgument, std::string(what) + "[" + std::to_string(index) +
                                            "]: it has " + std::to_string(size) + " cells"};
-}
-
-Status out_of_range(std::string_view what, CellRange cells, std::uint64_t size) {
-  return out_of_range(what, cells.first < size ? cells.last - 1 : cells.first, size);
 }
 
 // The index of the indirect counter with this name.

@@ -262,17 +262,17 @@ void add_removed(const Target& target, const ProgramInfo::Table& table,
   }
 }
 
-// Whether a cell or value set is still as in a new switch.
+bool is_zero(const p4::v1::CounterData& data) {
+  return data.packet_count() == 0 && data.byte_count() == 0;
+}
+
+// Whether a cell, resource or value set is still as in a new switch.
 bool is_initial(const Entity& entity) {
   switch (entity.entity_case()) {
-    case Entity::kCounterEntry:
-      return entity.counter_entry().data().packet_count() == 0 &&
-             entity.counter_entry().data().byte_count() == 0;
+    case Entity::kCounterEntry: return is_zero(entity.counter_entry().data());
+    case Entity::kDirectCounterEntry: return is_zero(entity.direct_counter_entry().data());
     case Entity::kRegisterEntry:
       return entity.register_entry().data().bitstring() == std::string(1, '\0');
-    case Entity::kDirectCounterEntry:
-      return entity.direct_counter_entry().data().packet_count() == 0 &&
-             entity.direct_counter_entry().data().byte_count() == 0;
     case Entity::kDirectMeterEntry: return !entity.direct_meter_entry().has_config();
     case Entity::kMeterEntry: return !entity.meter_entry().has_config();
     case Entity::kValueSetEntry: return entity.value_set_entry().members_size() == 0;
