@@ -108,6 +108,28 @@ def test_each_member_gets_one_copy_from_whoever_sends(seed: int) -> None:
         assert frozenset((a, b)) not in used
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_members_come_and_go_on_the_paths_that_the_tree_has(seed: int) -> None:
+    """Delays change. Until the tree moves, a switch's change is one of the old tree, since parts of
+    two trees together may be a loop."""
+    draw = random.Random(seed)
+    links, nodes, senders, members = drawn(draw)
+    topology, before = network(links), network(links)
+    tree = joined(topology, senders, members)
+    for link in links:
+        a, b = (f"s{node}" for node in link)
+        topology.change_link(a, topology.port_to(a, b), delay_ns=draw.randrange(1, 50_000_000))
+    other = members[1:]
+    tree.leave(f"s{members[0]}", 1)
+    for node in set(nodes).difference(members):
+        tree.join(f"s{node}", 1)
+        other.append(node)
+    old, new = joined(before, senders, other), joined(topology, senders, other)
+    assert all(tree.state(f"s{node}") == old.state(f"s{node}") for node in nodes)
+    tree.reroute()
+    assert all(tree.state(f"s{node}") == new.state(f"s{node}") for node in nodes)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_a_controller_that_takes_over_leads_to_switches_that_do_not_answer(seed: int) -> None:
     """Those go on with what an earlier controller wrote, the others get what the new one makes of

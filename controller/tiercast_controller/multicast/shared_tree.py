@@ -23,6 +23,8 @@ class SharedTree:
         self._members: set[str] = set()  # hosts
         self._unknown: set[str] = set()  # switches behind which there may be others
         self._copies: dict[str, frozenset[int]] = {}  # by switch: the ports that get a copy
+        self._towards: dict[str, str] = {}  # by node: the next one on its path to the root
+        self.reroute()
 
     @property
     def key(self) -> TreeKey:
@@ -35,28 +37,33 @@ class SharedTree:
     def join(self, switch: str, port: int) -> set[str]:
         """A member appeared behind a host port. Returns the switches whose state changes."""
         self._members.add(self._topology.neighbour(switch, port))
-        return self.reroute()
+        return self._rebuild()
 
     def leave(self, switch: str, port: int) -> set[str]:
         """The last member behind a host port is gone. Returns the switches whose state changes."""
         self._members.discard(self._topology.neighbour(switch, port))
-        return self.reroute()
+        return self._rebuild()
 
     def lead_to(self, switch: str) -> set[str]:
         """At `switch` and behind it there may be members that are not known. Returns the switches
         whose state changes."""
         self._unknown.add(switch)
-        return self.reroute()
+        return self._rebuild()
 
     def prune(self, switch: str) -> set[str]:
         """Undoes lead_to: all members at `switch` are known. Returns the switches whose state
         changes."""
         self._unknown.discard(switch)
-        return self.reroute()
+        return self._rebuild()
 
     def reroute(self) -> set[str]:
-        """Moves the tree to the paths that the topology has now. Returns the switches whose state
+        """Moves the tree to the paths that the topology has now. Members come and go on the former
+        ones until then: parts of two trees together may be a loop. Returns the switches whose state
         changes."""
+        self._towards = self._topology.routes.towards(self.group.senders[0])
+        return self._rebuild()
+
+    def _rebuild(self) -> set[str]:
         before, self._copies = self._copies, self._built()
         switches = before.keys() | self._copies.keys()
         return {name for name in switches if before.get(name) != self._copies.get(name)}
@@ -71,7 +78,7 @@ class SharedTree:
 
     def _built(self) -> dict[str, frozenset[int]]:
         root = self.group.senders[0]
-        towards = self._topology.routes.towards(root)
+        towards = self._towards
         # The nodes of the tree but the root, and how many members are behind each, away from it.
         behind: dict[str, int] = defaultdict(int)
         wanting = self._members | self._unknown
