@@ -272,14 +272,17 @@ class ManagedSwitch:
 
     async def read_entered(self, ports: Iterable[int]) -> Entered | None:
         """What has entered the ports' queues. None if groups of an earlier controller have counted
-        too, since nobody knows their ports."""
+        too, since nobody knows their ports, or if the switch restarts meanwhile."""
+        groups = self._groups
         if not self._made_all_groups:
             return None
         alone = {entered_port_cell(port): port for port in ports}
-        groups = {entered_group_cell(number): number for number in self._groups}
-        packets = await self.client.read_cells([*alone, *groups])
-        self._groups.count({number: packets[cell] for cell, number in groups.items()})
-        return Entered({port: packets[cell] for cell, port in alone.items()}, self._groups.entered)
+        numbers = {entered_group_cell(number): number for number in groups}
+        packets = await self.client.read_cells([*alone, *numbers])
+        if groups is not self._groups:
+            return None
+        groups.count({number: packets[cell] for cell, number in numbers.items()})
+        return Entered({port: packets[cell] for cell, port in alone.items()}, groups.entered)
 
     async def close(self) -> None:
         if self._keeper is not None:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.controller import Controller
+from tiercast_controller.multicast.replication import ReplicationGroups
 from tiercast_controller.network.fates import EgressFates, FateColumns, IngressFates, fate_columns
 from tiercast_controller.network.topology import Session, group_address
 from tiercast_controller.virtual import VirtualController
@@ -46,6 +47,28 @@ def test_what_cannot_be_counted_is_refused(tree_of) -> None:
     text = "switch s0: 8200 groups at ports up to 3 cannot be counted separately; valid: "
     with pytest.raises(ConfigurationError, match=text):
         fate_columns(tree_of(1), sessions)
+
+
+async def test_a_switch_that_restarts_during_a_read_has_no_count_of_what_entered(
+    program, tree_of, socket_directory, reference_switches, monkeypatch
+) -> None:
+    """Its cells are of groups that another program had, or has."""
+    topology = tree_of(1, socket_directory)
+    await reference_switches(topology)
+    controller = Controller(topology, SESSIONS[:1], program)
+    await controller.start()
+    managed = controller._managed("s0")
+    assert (await controller.fates("s0"))[3].egress.entered == 0
+    read_cells = managed.client.read_cells
+
+    async def restarts_meanwhile(cells):
+        found = await read_cells(cells)
+        managed._groups = ReplicationGroups()
+        return found
+
+    monkeypatch.setattr(managed.client, "read_cells", restarts_meanwhile)
+    assert (await controller.fates("s0"))[3].egress.entered is None
+    await controller.stop()
 
 
 async def test_fates_by_port_session_and_layer(
