@@ -18,6 +18,9 @@ constexpr std::size_t kIgmpBytes = 8;     // versions 1 and 2
 constexpr std::size_t kIgmpV3Bytes = 12;  // plus 4 for each source
 constexpr std::byte kEchoRequest{8};
 constexpr std::byte kEchoReply{0};
+// What is left of a request's TTL says nothing about the way back (RFC 1122 section 3.2.1.7).
+constexpr std::byte kTtl{64};
+constexpr std::uint16_t kMoreFragmentsOrOffset = 0x3fff;
 
 std::array<std::byte, 4> network_order(std::uint32_t ip) {
   return {static_cast<std::byte>(ip >> 24), static_cast<std::byte>(ip >> 16),
@@ -38,9 +41,16 @@ void put(std::span<std::byte> out, std::span<const std::byte> bytes) {
   std::copy(bytes.begin(), bytes.end(), out.begin());
 }
 
-void return_to_sender(const OwnAddress& own, std::span<std::byte> frame) {
-  std::copy_n(frame.begin() + 6, 6, frame.begin());
-  put(frame.subspan(6), own.mac);
+void put_checksum(std::span<std::byte> bytes, std::size_t at) {
+  wire::put16(bytes, at, 0);
+  wire::put16(bytes, at, wire::internet_checksum(bytes));
+}
+
+// Whether a host can have this address: not "this network", loopback, a group, class E or
+// broadcast. A packet from another one is discarded (RFC 1122 section 3.2.1.3).
+bool is_host(std::uint32_t ip) {
+  const std::uint32_t network = ip >> 24;
+  return network != 0 && network != 127 && network < 224;
 }
 
 std::span<std::byte> answer_arp(const OwnAddress& own, std::span<std::byte> frame) {
@@ -50,7 +60,10 @@ std::span<std::byte> answer_arp(const OwnAddress& own, std::span<std::byte> fram
   if (!starts_with(arp, {0, 1, 8, 0, 6, 4, 0, 1})) return {};
   const auto own_ip = network_order(own.ip);
   if (!holds(arp.subspan(24), own_ip)) return {};
-  return_to_sender(own, frame);
+  // To the sender that the request names (RFC 826), which need not be who sent the frame: a
+  // virtual router asks from an address of its own.
+  std::copy_n(arp.begin() + 8, 6, frame.begin());
+  put(frame.subspan(6), own.mac);
   arp[7] = std::byte{2};                               // reply
   std::copy_n(arp.begin() + 8, 10, arp.begin() + 18);  // the sender of the request becomes the
                                                        // target
@@ -65,23 +78,25 @@ std::span<std::byte> answer_echo(const OwnAddress& own, std::span<std::byte> fra
       ip[9] != kProtocolIcmp || wire::internet_checksum(ip.first(wire::kIpv4Bytes)) != 0) {
     return {};
   }
-  const std::size_t length = static_cast<std::size_t>(ip[2]) << 8 | static_cast<std::size_t>(ip[3]);
+  const std::size_t length = wire::get16(ip, 2);
+  // A frame for all must not be answered by all (RFC 1122 section 3.3.6).
+  const bool to_many = (frame[0] & std::byte{1}) != std::byte{0};
+  const bool is_fragment = (wire::get16(ip, 6) & kMoreFragmentsOrOffset) != 0;
   const auto own_ip = network_order(own.ip);
-  if (length > ip.size() || length < wire::kIpv4Bytes + kEchoHeaderBytes ||
-      !holds(ip.subspan(16), own_ip)) {
+  if (to_many || is_fragment || !is_host(wire::get32(ip, 12)) || length > ip.size() ||
+      length < wire::kIpv4Bytes + kEchoHeaderBytes || !holds(ip.subspan(16), own_ip)) {
     return {};
   }
   const auto icmp = ip.subspan(wire::kIpv4Bytes, length - wire::kIpv4Bytes);
   if (icmp[0] != kEchoRequest || wire::internet_checksum(icmp) != 0) return {};
-  return_to_sender(own, frame);
-  std::copy_n(ip.begin() + 12, 4,
-              ip.begin() + 16);  // swapping the addresses does not change the IPv4 checksum
+  std::copy_n(frame.begin() + 6, 6, frame.begin());
+  put(frame.subspan(6), own.mac);
+  std::copy_n(ip.begin() + 12, 4, ip.begin() + 16);
   put(ip.subspan(12), own_ip);
+  ip[8] = kTtl;
+  put_checksum(ip.first(wire::kIpv4Bytes), 10);
   icmp[0] = kEchoReply;
-  icmp[2] = icmp[3] = std::byte{0};
-  const std::uint16_t checksum = wire::internet_checksum(icmp);
-  icmp[2] = static_cast<std::byte>(checksum >> 8);
-  icmp[3] = static_cast<std::byte>(checksum);
+  put_checksum(icmp, 2);
   return frame.first(wire::kEthernetBytes + length);
 }
 

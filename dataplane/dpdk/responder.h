@@ -18,7 +18,8 @@ struct OwnAddress {
 
 // Turns a request into its answer, in place: an ARP request for `own` (RFC 826) or an ICMP echo
 // request to it (RFC 792). Returns the answer, which is a part of `frame`; empty if `frame` is
-// neither.
+// neither, or an echo request that is not to be answered: a fragment, one with IPv4 options, from
+// an address that no host has, or in a frame for many.
 std::span<std::byte> answer(const OwnAddress& own, std::span<std::byte> frame);
 
 // What an IPv4 frame is in terms of IGMP (RFC 3376). Our senders are members only of 224.0.0.1, for

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "protocols/wire/udp_frame.h"
@@ -36,6 +37,18 @@ TEST(DpdkResponder, AnswersArpForItsOwnAddress) {
              0, 1, 0x08, 0x00, 6, 4,    0,  2,                          //
              2, 0, 0,    0,    0, 2,    10, 0, 0, 2, 2, 0, 0,    0,    0, 0x0f, 10, 0, 0, 15});
   EXPECT_EQ(Bytes(reply.begin(), reply.end()), expected);
+}
+
+// RFC 826: to the sender that the request names. A virtual router's frames (RFC 5798) may come from
+// another address.
+TEST(DpdkResponder, AnswersArpToTheAddressInTheRequest) {
+  Bytes frame = arp_request();
+  frame[11] = std::byte{0x77};
+  const auto reply = answer(kOwn, frame);
+  ASSERT_EQ(reply.size(), 42u);
+  EXPECT_EQ(reply[5], std::byte{0x0f});
+  EXPECT_EQ(reply[11], std::byte{2});
+  EXPECT_EQ(reply[37], std::byte{0x0f});
 }
 
 TEST(DpdkResponder, IgnoresArpForOthersAndReplies) {
@@ -75,6 +88,46 @@ TEST(DpdkResponder, AnswersEcho) {
   EXPECT_EQ(reply[38], std::byte{0x12});
   EXPECT_EQ(wire::internet_checksum(reply.subspan(14, 20)), 0);
   EXPECT_EQ(wire::internet_checksum(reply.subspan(34)), 0);
+}
+
+// The last request of a `traceroute -I` comes with a TTL of 1. Its answer needs more than that.
+TEST(DpdkResponder, AnEchoHasATtlOfItsOwn) {
+  Bytes frame = echo_request();
+  frame[22] = std::byte{1};
+  put_checksum(std::span(frame).subspan(14, 20), 10);
+  const auto reply = answer(kOwn, frame);
+  ASSERT_EQ(reply.size(), 47u);
+  EXPECT_EQ(reply[22], std::byte{64});
+  EXPECT_EQ(wire::internet_checksum(reply.subspan(14, 20)), 0);
+}
+
+// RFC 1122 section 3.2.1.3.
+TEST(DpdkResponder, IgnoresEchoFromAnAddressThatNoHostHas) {
+  for (const unsigned first : {0u, 127u, 224u, 239u, 240u, 255u}) {
+    Bytes frame = echo_request();
+    frame[26] = std::byte(first);
+    put_checksum(std::span(frame).subspan(14, 20), 10);
+    EXPECT_TRUE(answer(kOwn, frame).empty()) << first;
+  }
+}
+
+// RFC 1122 section 3.3.6.
+TEST(DpdkResponder, IgnoresEchoInAFrameForMany) {
+  Bytes all = echo_request();
+  std::fill_n(all.begin(), 6, std::byte{0xff});
+  EXPECT_TRUE(answer(kOwn, all).empty());
+  Bytes group = echo_request();
+  group[0] = std::byte{1};
+  EXPECT_TRUE(answer(kOwn, group).empty());
+}
+
+TEST(DpdkResponder, IgnoresFragmentsOfEcho) {
+  for (const unsigned flags : {0x20u, 0x01u}) {  // more fragments, an offset
+    Bytes frame = echo_request();
+    frame[20] = std::byte(flags);
+    put_checksum(std::span(frame).subspan(14, 20), 10);
+    EXPECT_TRUE(answer(kOwn, frame).empty()) << flags;
+  }
 }
 
 TEST(DpdkResponder, IgnoresBrokenEcho) {
