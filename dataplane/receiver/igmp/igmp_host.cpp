@@ -76,6 +76,7 @@ bool IgmpHost::join(Time now, std::uint32_t group, std::uint32_t source) {
   index_[key_of(group, source)] = at;
   Membership* const membership = &memberships_[at];
   *membership = {.group = group, .source = source, .repeats = kRobustness, .joined = true};
+  ++joined_[group];
   set_due(membership->change, now);
   return true;
 }
@@ -83,22 +84,30 @@ bool IgmpHost::join(Time now, std::uint32_t group, std::uint32_t source) {
 void IgmpHost::leave(Time now, std::uint32_t group, std::uint32_t source) {
   const auto found = index_.find(key_of(group, source));
   if (found == index_.end() || !memberships_[found->second].joined) return;
-  Membership* const membership = &memberships_[found->second];
-  membership->joined = false;
-  membership->answer = Time::never();
-  membership->repeats = kRobustness;
-  set_due(membership->change, now);
+  begin_leave(now, memberships_[found->second]);
 }
 
 void IgmpHost::leave_all(Time now) {
   for (std::uint32_t i = 0; i < used_; ++i) {
     Membership& one = memberships_[i];
-    if (one.group == 0 || !one.joined) continue;
-    one.joined = false;
-    one.answer = Time::never();
-    one.repeats = kRobustness;
-    set_due(one.change, now);
+    if (one.group != 0 && one.joined) begin_leave(now, one);
   }
+}
+
+void IgmpHost::begin_leave(Time now, Membership& membership) {
+  membership.joined = false;
+  membership.answer = Time::never();
+  membership.repeats = kRobustness;
+  set_due(membership.change, now);
+  const auto joined = joined_.find(membership.group);
+  if (--joined->second == 0) joined_.erase(joined);
+}
+
+bool IgmpHost::tells_leave(int version, const Membership& membership) const {
+  if (!joined_.contains(membership.group)) return true;
+  if (version == 2) return false;
+  const auto any = index_.find(key_of(membership.group, 0));
+  return any == index_.end() || !memberships_[any->second].joined;
 }
 
 void IgmpHost::query(Time now, std::span<const std::byte> frame) {
@@ -140,6 +149,10 @@ void IgmpHost::report(std::span<const std::byte> frame) {
 bool IgmpHost::take(Time now, int version, Membership& membership, std::uint8_t& type) {
   const bool any = membership.source == 0;
   if (membership.change <= now) {
+    if (!membership.joined && !tells_leave(version, membership)) {
+      forget(membership);
+      return false;
+    }
     if (version == 3) {
       type = membership.joined ? (any ? kToExclude : kAllow) : (any ? kToInclude : kBlock);
     } else {

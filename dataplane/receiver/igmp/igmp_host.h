@@ -3,7 +3,9 @@
 //
 // Starts with version 3 and follows an older querier (RFC 3376 section 7.2.1), or speaks version 2
 // from the start. In version 3 a membership of a group from one source is INCLUDE {source}, and one
-// from any source EXCLUDE {}; version 2 knows no sources. Version 1 is answered as version 2.
+// from any source EXCLUDE {}; version 2 knows no sources. Version 1 is answered as version 2. Of
+// several memberships of one group only what changes the host's state is told: in version 2 the
+// last leave, in version 3 no leave of a source while any is received.
 //
 // Delays are random, as the RFCs say; those of answers are whole multiples of 10 ms.
 #pragma once
@@ -61,18 +63,22 @@ class IgmpHost {
     return std::uint64_t{group} << 32 | source;
   }
   void forget(Membership& membership);
+  void begin_leave(Time now, Membership& membership);
+  // Whether leaving it changes what the host receives of its group, for those who hear `version`.
+  bool tells_leave(int version, const Membership& membership) const;
   void set_due(Time& member, Time due);
   std::span<const std::byte> finish(std::uint32_t destination, std::size_t igmp_bytes);
   std::span<const std::byte> write_v2(std::uint8_t type, std::uint32_t group,
                                       std::uint32_t destination);
-  // Whether something of it is due; then its record's type.
+  // Whether something of it is due that is to be told; then its record's type.
   bool take(Time now, int version, Membership& membership, std::uint8_t& type);
 
   const dpdk::OwnAddress own_;
   const int version_;
   Rng rng_;
   std::vector<Membership> memberships_;
-  std::unordered_map<std::uint64_t, std::uint32_t> index_;  // by group and source
+  std::unordered_map<std::uint64_t, std::uint32_t> index_;   // by group and source
+  std::unordered_map<std::uint32_t, std::uint32_t> joined_;  // memberships, by group
   std::vector<std::uint32_t> free_;
   std::uint32_t used_ = 0;    // memberships beyond this one have never been used
   std::uint32_t cursor_ = 0;  // of the pass over all memberships

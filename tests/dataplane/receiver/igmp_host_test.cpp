@@ -194,6 +194,45 @@ TEST(IgmpHost, FollowsAQuerierOfVersion2ForItsTime) {
   EXPECT_EQ(host.version(at_ms(264'000)), 3);
 }
 
+// RFC 2236 section 3: a host leaves a group when the last of its memberships ends.
+TEST(IgmpHost, LeavesAGroupOfVersion2WithItsLastSource) {
+  IgmpHost host(kOwn, 2, 10, 5);
+  host.join(at_ms(0), kGroup, kSource);
+  host.join(at_ms(0), kGroup, kSource + 1);
+  run(host, at_ms(0), at_ms(2000));
+  host.leave(at_ms(3000), kGroup, kSource);
+  EXPECT_TRUE(run(host, at_ms(3000), at_ms(5000)).empty());
+  host.query(at_ms(5000), query_v2(10));
+  EXPECT_EQ(run(host, at_ms(5000), at_ms(7000)).size(), 1u);  // for the other one
+  host.leave(at_ms(8000), kGroup, kSource + 1);
+  const auto leaves = run(host, at_ms(8000), at_ms(10'000));
+  ASSERT_EQ(leaves.size(), 1u);
+  EXPECT_EQ(wire::get8(leaves[0].igmp, 0), 0x17);
+  EXPECT_EQ(wire::get32(leaves[0].igmp, 4), kGroup);
+  EXPECT_TRUE(host.next_deadline().is_never());
+}
+
+// RFC 3376 sections 3.2 and 5.1: EXCLUDE {} stays what it is, so nothing is told. A
+// BLOCK_OLD_SOURCES would stop a source that is received.
+TEST(IgmpHost, BlocksNoSourceOfAGroupThatItReceivesFromAny) {
+  IgmpHost host(kOwn, 3, 10, 5);
+  host.join(at_ms(0), kGroup, 0);
+  host.join(at_ms(0), kGroup, kSource);
+  run(host, at_ms(0), at_ms(2000));
+  host.leave(at_ms(3000), kGroup, kSource);
+  EXPECT_TRUE(run(host, at_ms(3000), at_ms(5000)).empty());
+  host.leave(at_ms(6000), kGroup, 0);
+  EXPECT_EQ(records(run(host, at_ms(6000), at_ms(8000)).at(0)),
+            (std::vector<Record>{{3, kGroup, {}}}));  // CHANGE_TO_INCLUDE_MODE {}
+  // Two sources without any: the one that is left is told, the other stays.
+  host.join(at_ms(10'000), kGroup, kSource);
+  host.join(at_ms(10'000), kGroup, kSource + 1);
+  run(host, at_ms(10'000), at_ms(12'000));
+  host.leave(at_ms(13'000), kGroup, kSource);
+  EXPECT_EQ(records(run(host, at_ms(13'000), at_ms(15'000)).at(0)),
+            (std::vector<Record>{{6, kGroup, {kSource}}}));
+}
+
 TEST(IgmpHost, KeepsQuietWhereAnotherHasReportedInVersion2) {
   IgmpHost host(kOwn, 2, 10, 5);
   host.join(at_ms(0), kGroup, 0);
