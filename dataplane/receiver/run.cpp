@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "agent/clock.h"
@@ -82,6 +83,25 @@ class Receiving {
   std::vector<pollfd> descriptors_;
 };
 
+// The receiving threads. They end with this object at the latest, so that an error elsewhere is
+// told and the groups are left.
+class Threads {
+ public:
+  ~Threads() { end(); }
+
+  void add(std::thread thread) { threads_.push_back(std::move(thread)); }
+  const std::atomic<bool>& stop() const { return stop_; }
+  void end() {
+    stop_.store(true);
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
 }  // namespace
 
 int run_receiver(const ReceiverOptions& options) {
@@ -134,20 +154,19 @@ int run_receiver(const ReceiverOptions& options) {
 
   std::vector<unsigned> lcores = dpdk::Eal::worker_lcores();
   lcores.resize(std::min(lcores.size(), ports.size()));
-  std::atomic<bool> stop{false};
   std::atomic<std::size_t> unready{lcores.size()};
-  std::vector<std::thread> threads;
+  Threads threads;
   for (std::size_t i = 0; i < lcores.size(); ++i) {
     std::vector<PortAnalyser*> own;
     for (std::size_t port = i; port < ports.size(); port += lcores.size()) {
       own.push_back(ports[port].get());
     }
-    threads.emplace_back([&, lcore = lcores[i], own] {
+    threads.add(std::thread([&, lcore = lcores[i], own] {
       dpdk::pin_to(lcore);
       rte_thread_register();  // gives the thread its own cache of buffers
-      Receiving(own, options.poll).run(stop, unready);
+      Receiving(own, options.poll).run(threads.stop(), unready);
       rte_thread_unregister();
-    });
+    }));
   }
   sched_setaffinity(0, sizeof cpus, &cpus);
   const Time begin = agent::monotonic_now();
@@ -170,8 +189,7 @@ int run_receiver(const ReceiverOptions& options) {
     const Time look = told ? (view ? next : end) : now + Duration::milliseconds(5);
     loop.wait(std::min(look, end));
   }
-  stop.store(true);
-  for (std::thread& thread : threads) thread.join();
+  threads.end();
   const double seconds = (agent::monotonic_now() - begin).seconds();
   metrics.reset();
   fmt::print("{}", summary(ports, seconds));

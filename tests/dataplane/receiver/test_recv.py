@@ -413,4 +413,5 @@ def test_faults_are_named(tmp_path: Path) -> None:
     assert "--session" in refused(*null, "--", "--session=9/9")
     assert "/nonexistent/x" in refused(*null, "--", "--any", "--json=/nonexistent/x")
     assert "/nonexistent/y" in refused(*null, "--", "--any", "--pcap=/nonexistent/y")
+    assert "--ready: /nonexistent/z" in refused(*null, "--", "--any", "--ready=/nonexistent/z")
     assert run([str(RECEIVER), "--help"]).stdout.count("tiercast-recv") > 3
