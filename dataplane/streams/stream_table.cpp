@@ -10,6 +10,9 @@ namespace tiercast::streams {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+// The sender's times are compared as serial numbers, which is right up to 2^31 us (35.8 minutes).
+// What arrives after a longer silence was sent later: no network keeps a packet for so long.
+constexpr std::int64_t kSilenceNs = std::int64_t{30} * 60 * 1'000'000'000;
 
 }  // namespace
 
@@ -44,7 +47,9 @@ std::uint32_t StreamTable::add(std::uint32_t group, std::uint32_t source) {
 Order StreamTable::account(std::uint32_t index, const DataFrame& frame, std::int64_t arrival_ns) {
   Stream& stream = streams_[index];
   const bool started = stream.sequence.started();
-  const bool later = frame.stamped && started && serial_newer(frame.sent, stream.last_sent);
+  const bool later = frame.stamped && started &&
+                     (serial_newer(frame.sent, stream.last_sent) ||
+                      arrival_ns - stream.last_arrival_ns.load(kRelaxed) > kSilenceNs);
   const Departure departure = !frame.stamped || frame.repeats ? Departure::kUnknown
                               : later                         ? Departure::kLater
                                                               : Departure::kNotLater;

@@ -54,6 +54,28 @@ TEST(StreamTable, FindsEachOfAHundredThousandStreamsAndNoOther) {
   }
 }
 
+// After 2^31 us a serial comparison of times is the wrong way round, for as long again.
+TEST(StreamTable, ASenderThatRestartsAfterALongSilenceIsSeen) {
+  constexpr std::int64_t kMinute = 60'000'000'000;
+  for (const std::int64_t silence : {10 * kMinute, 29 * kMinute, 31 * kMinute, 40 * kMinute,
+                                     70 * kMinute, 75 * kMinute, 600 * kMinute}) {
+    StreamTable table(1);
+    table.add(wire::group_address(1, 0), kSender);
+    std::int64_t now = 1'000'000'000;
+    const auto arrive = [&](std::uint32_t seq) {
+      now += 1'000'000;
+      table.account(0, packet(seq, now - 5000, now), now);
+    };
+    for (std::uint32_t seq = 5000; seq < 5100; ++seq) arrive(seq);
+    now += silence;
+    for (std::uint32_t seq = 0; seq < 100; ++seq) arrive(seq);
+    EXPECT_EQ(table[0].sequence.restarts(), 1u) << silence / kMinute;
+    EXPECT_EQ(table[0].sequence.in_order(), 200u) << silence / kMinute;
+    EXPECT_EQ(table[0].sequence.stale(), 0u) << silence / kMinute;
+    EXPECT_EQ(table[0].sequence.lost(), 0u) << silence / kMinute;
+  }
+}
+
 TEST(StreamTable, DelaysLieInTheirBin) {
   StreamTable table(1);
   table.add(wire::group_address(1, 0), kSender);
