@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "agent/file.h"
 #include "agent/interface.h"
 #include "agent/run.h"
 #include "hosts/options.h"
@@ -36,9 +35,8 @@ int run(const std::vector<std::string>& arguments) {
     fmt::print(stderr, "{}: {}; a sender without a kernel may refuse this host's feedback\n",
                options.agent.name, problem);
   }
-  hosts::Receiver receiver(
-      options.agent.session, *options.scheme, options.interface, options.sender,
-      options.output.empty() ? UniqueFd() : agent::create_file(options.output), loop, telemetry);
+  hosts::Receiver receiver(options.agent.session, *options.scheme, options.interface,
+                           options.sender, options.output, loop, telemetry);
   if (options.agent.keys) receiver.seal_with(*options.agent.keys);
   if (options.agent.object) receiver.object(*options.agent.object);
   const int status = agent::run_agent(options.agent, v1::ROLE_RECEIVER, loop, telemetry, receiver);

@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "agent/address.h"
 #include "agent/clock.h"
+#include "agent/file.h"
 #include "protocols/wire/wire.h"
 
 namespace tiercast::hosts {
@@ -40,7 +42,7 @@ UniqueFd connect_feedback(const std::string& interface, std::uint32_t sender) {
 }  // namespace
 
 Receiver::Receiver(const SessionConfig& session, const Scheme& scheme, const std::string& interface,
-                   std::uint32_t sender, UniqueFd output, agent::EventLoop& loop,
+                   std::uint32_t sender, std::string output, agent::EventLoop& loop,
                    agent::Telemetry& telemetry)
     : session_(session),
       sender_(sender),
@@ -49,7 +51,8 @@ Receiver::Receiver(const SessionConfig& session, const Scheme& scheme, const std
       groups_(interface, wire::kDataPort),
       unicast_(interface, wire::kDataPort),
       feedback_(connect_feedback(interface, sender)),
-      output_(std::move(output)) {
+      output_path_(std::move(output)),
+      output_(output_path_.empty() ? UniqueFd() : agent::create_file(output_path_)) {
   unicast_.connect(sender, wire::kDataPort);
   for (const GroupSocket* socket : {&groups_, &unicast_}) {
     // run(), which follows every wake-up, reads it.
@@ -170,7 +173,8 @@ void Receiver::deliver(std::uint64_t offset, std::span<const std::byte> bytes) {
         pwrite(output_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0) {
       if (errno == EINTR) continue;
-      throw std::system_error(errno, std::generic_category(), "writing the received object");
+      throw std::system_error(errno, std::generic_category(),
+                              fmt::format("--output: {}", output_path_));
     }
     offset += static_cast<std::uint64_t>(written);
     bytes = bytes.subspan(static_cast<std::size_t>(written));

@@ -23,10 +23,10 @@ namespace tiercast::hosts {
 class Receiver : public agent::Activity {
  public:
   // `sender`: IPv4 address in host order. Feedback goes there, and data is accepted only from
-  // there. `output`: the file for a reliable scheme's object; without a descriptor there is none.
+  // there. `output`: the file for a reliable scheme's object, which is created; empty: none.
   // All references must outlive the object.
   Receiver(const SessionConfig& session, const Scheme& scheme, const std::string& interface,
-           std::uint32_t sender, UniqueFd output, agent::EventLoop& loop,
+           std::uint32_t sender, std::string output, agent::EventLoop& loop,
            agent::Telemetry& telemetry);
 
   void welcome(const v1::Welcome& welcome) override;
@@ -70,6 +70,7 @@ class Receiver : public agent::Activity {
   GroupSocket
       unicast_;  // what the sender sends to this host alone; others here may have the same port
   UniqueFd feedback_;  // UDP, connected to the sender's feedback port
+  const std::string output_path_;
   UniqueFd output_;
   std::optional<agent::Digest> wanted_;  // of the object
 

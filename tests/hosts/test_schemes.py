@@ -149,6 +149,18 @@ def test_an_object_that_is_not_complete_is_status_1(
 
 
 @pytest.mark.parametrize("scheme", RELIABLE)
+def test_a_disk_that_is_full_is_named(link: Link, tmp_path: Path, scheme: str) -> None:
+    original = tmp_path / "original"
+    original.write_bytes(bytes(200_000))
+    host = link.host(15, f"--scheme={scheme}", "--output=/dev/full")
+    wait_until(lambda: group(0) in link.joined_groups(), "IGMP membership")
+    link.sender(f"--scheme={scheme}", f"--input={original}", f"--member=15={HOST_IP}")
+    ended = host.wait(timeout=5 * PATIENCE_S)
+    assert ended.status == 1
+    assert "--output: /dev/full: No space left on device" in ended.stderr
+
+
+@pytest.mark.parametrize("scheme", RELIABLE)
 def test_a_file_that_is_cut_short_meanwhile_is_sent_whole(
     link: Link, tmp_path: Path, scheme: str
 ) -> None:
