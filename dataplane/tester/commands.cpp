@@ -135,6 +135,20 @@ double offered(const Sent& sent) {
   return seconds > 0 ? static_cast<double>(sent.frames - 1) / seconds : 0;
 }
 
+// Frames/s; 0: as fast as the device takes them.
+double rate_of(const Json& json) {
+  const auto rate = json.get<double>();
+  if (rate < 0) throw ConfigError(fmt::format("rate: {} frames/s; valid: 0 or above", rate));
+  return rate;
+}
+
+std::uint64_t frames_of(const Json& json) {
+  if (!json.is_number_unsigned()) {
+    throw ConfigError(fmt::format("frames: {}; valid: whole numbers from 0", json.dump()));
+  }
+  return json.get<std::uint64_t>();
+}
+
 Json trial(Tester& tester, const Json& json) {
   const unsigned from = port_of(tester, json, "from");
   Traffic traffic;
@@ -147,11 +161,11 @@ Json trial(Tester& tester, const Json& json) {
   }
   traffic.frame_bytes = frame - kFcsBytes;
   traffic.destinations = destinations_of(json.at("to"));
-  traffic.rate = json.value("rate", 0.0);
-  traffic.frames = json.at("frames").get<std::uint64_t>();
+  traffic.rate = rate_of(json.value("rate", Json(0.0)));
+  traffic.frames = frames_of(json.at("frames"));
   if (json.contains("then")) {
-    traffic.then_rate = json["then"].at("rate").get<double>();
-    traffic.then_frames = json["then"].at("frames").get<std::uint64_t>();
+    traffic.then_rate = rate_of(json["then"].at("rate"));
+    traffic.then_frames = frames_of(json["then"].at("frames"));
   }
   std::vector<Change> changes;
   for (const Json& one : json.value("changes", Json::array())) {
@@ -174,7 +188,7 @@ Json trial(Tester& tester, const Json& json) {
     beside->counts = std::string_view(kind) == "back";
     beside->traffic.frame_bytes = traffic.frame_bytes;
     beside->traffic.destinations = destinations_of(one.at("to"));
-    beside->traffic.rate = beside->counts ? traffic.rate : one.at("rate").get<double>();
+    beside->traffic.rate = beside->counts ? traffic.rate : rate_of(one.at("rate"));
     beside->traffic.frames = traffic.frames;
   }
   std::vector<Histogram> before;

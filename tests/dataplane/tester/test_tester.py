@@ -153,6 +153,14 @@ def test_wrong_commands_are_answered_with_their_fault() -> None:
             ({"do": "trial", "from": 3, "frame": 64, "frames": 1, "to": to}, "port 3"),
             ({"do": "trial", "from": 0, "frame": 63, "frames": 1, "to": to}, "64 to 1518"),
             ({"do": "trial", "from": 0, "frame": 64, "frames": 1, "to": []}, "no destination"),
+            (
+                {"do": "trial", "from": 0, "frame": 64, "frames": 1, "rate": -1, "to": to},
+                "rate: -1 frames/s; valid: 0 or above",
+            ),
+            (
+                {"do": "trial", "from": 0, "frame": 64, "frames": -1, "to": to},
+                "frames: -1; valid: whole numbers from 0",
+            ),
             ({"do": "join", "port": 0, "groups": {"first": "10.0.0.1"}}, "not a group"),
             ({"do": "join", "port": 0, "groups": {"first": "239.0.0.0", "count": 9}}, "no room"),
         ]:
