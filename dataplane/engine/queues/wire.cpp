@@ -25,13 +25,14 @@ std::string Wire::wrong(const WireConfig& config) {
 }
 
 void Wire::set(const WireConfig& config, std::uint64_t seed) {
-  if (impairments_ != nullptr) {
-    impairments_->config = config;
-  } else if (config != WireConfig()) {
+  if (impairments_ == nullptr) {
+    if (config == WireConfig()) return;
     impairments_ = std::make_unique<Impairments>();
-    impairments_->config = config;
     impairments_->random = seed;
   }
+  impairments_->config = config;
+  // Without a way into the bad state there may be none out of it.
+  if (config.loss.to_bad == 0) impairments_->bad = false;
 }
 
 // The state that the packet finds decides on it, and then changes, as in netem's gemodel.

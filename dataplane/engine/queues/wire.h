@@ -21,8 +21,8 @@ class Wire {
   // Says what is wrong; empty if nothing is.
   static std::string wrong(const WireConfig& config);
 
-  // The first seed counts: later changes continue its random numbers, and the state of the loss.
-  // Frames on the wire keep the times that they have.
+  // The first seed counts: later changes continue its random numbers, and the state of the loss; a
+  // loss without a bad state ends it. Frames on the wire keep the times that they have.
   void set(const WireConfig& config, std::uint64_t seed);
   // Whether frames must pass through impair(). Never false again once it was true.
   bool is_impaired() const { return impairments_ != nullptr; }

@@ -99,6 +99,31 @@ TEST(WireLoss, IsThatOfItsSeed) {
   EXPECT_NE(losses(model, 7, 5000), losses(model, 8, 5000));
 }
 
+// A share has no bad state, so a model that ended in it leaves nothing behind.
+TEST(WireLoss, AtRandomAfterBurstsIsThatOfTheShareAlone) {
+  PacketPool pool(1);
+  Wire wire;
+  const auto lose = [&](int packets) {
+    int lost = 0;
+    for (int i = 0; i < packets; ++i) {
+      Packet* packet = pool.take();
+      packet->buffer = pool.take_buffer(100);
+      const bool is_lost = wire.impair(packet, i, pool) == Wire::Fate::kLost;
+      pool.give(is_lost ? packet : wire.pop());
+      lost += is_lost ? 1 : 0;
+    }
+    return lost;
+  };
+  for (const LossModel& between : {LossModel{}, LossModel{.in_good = 0.5}}) {
+    wire.set({.loss = {.to_bad = 1, .to_good = 0.001, .in_bad = 1}}, 1);
+    EXPECT_GT(lose(100), 0) << "it is in the bad state";
+    wire.set({.loss = between}, 1);
+    lose(1);
+    wire.set({.loss = {.in_good = 0.1}}, 1);
+    EXPECT_NEAR(lose(kPackets), kPackets * 0.1, kDeviations * std::sqrt(kPackets * 0.1 * 0.9));
+  }
+}
+
 // probe.p4's frame, with a number.
 Frame numbered_probe(std::uint32_t number) {
   return FrameBuilder()
