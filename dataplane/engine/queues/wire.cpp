@@ -77,7 +77,10 @@ void Wire::propagate(Packet* packet, std::int64_t due_ns, bool held) {
 
 Packet* Wire::pop_any() {
   if (!frames_.empty()) return frames_.pop();
-  return next_held() == kNever ? nullptr : impairments_->held.pop();
+  if (next_held() != kNever) return impairments_->held.pop();
+  last_due_ns_ = 0;
+  if (is_impaired()) impairments_->last_held_ns = 0;
+  return nullptr;
 }
 
 std::uint32_t Wire::count() const {

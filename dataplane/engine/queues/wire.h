@@ -45,7 +45,8 @@ class Wire {
   bool is_empty() const { return frames_.empty(); }
   Packet* pop() { return frames_.pop(); }
   Packet* pop_held() { return impairments_->held.pop(); }
-  // Any frame, the held ones last; null if there is none.
+  // Any frame, the held ones last; null if there is none. Then no later frame has to stay behind
+  // those that were taken.
   Packet* pop_any();
   std::uint32_t count() const;
 

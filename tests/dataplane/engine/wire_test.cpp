@@ -197,6 +197,37 @@ TEST_F(WireOfAPort, ThatComesUpWorksAtOnce) {
   EXPECT_THAT(dues(), ElementsAre(2'600'000 + 11 * kMillisecond));
 }
 
+// What was lost holds nothing up: neither on the wire, nor beside it.
+TEST_F(WireOfAPort, ThatComesUpKeepsNoFrameBehindOnesThatWereLost) {
+  for (const double held : {0.0, 1.0}) {
+    bench.out.sent.clear();
+    const std::int64_t start = bench.now;
+    PortConfig before = link({.reorder = held});
+    before.delay_ns = 1000 * kMillisecond;
+    port(before);
+    send(start, 1);
+    bench.now = start + 2 * kMillisecond;
+    port(link({.up = false}));
+    port(link({.reorder = held}));
+    send(start + 3 * kMillisecond, 2);
+    bench.finish();
+    EXPECT_THAT(numbers(), ElementsAre(2));
+    EXPECT_THAT(dues(), ElementsAre(start + 14 * kMillisecond)) << held;
+  }
+}
+
+TEST_F(WireOfAPort, TowardsAPortThatComesUpKeepsNoFrameBehindOnesThatWereLost) {
+  port({.rx_delay_ns = 1000 * kMillisecond}, 1);
+  send(0, 1);
+  bench.now = kMillisecond;
+  port({.rx_delay_ns = kMillisecond, .rx_wire = {.up = false}}, 1);
+  port({.rx_delay_ns = kMillisecond}, 1);
+  send(2 * kMillisecond, 2);
+  bench.finish();
+  EXPECT_THAT(numbers(), ElementsAre(2));
+  EXPECT_THAT(dues(), ElementsAre(3 * kMillisecond));
+}
+
 TEST_F(WireOfAPort, WithoutARateOrWithAFairQueueIsDownToo) {
   for (const PortConfig& config :
        {PortConfig{.wire = {.up = false}},
