@@ -139,7 +139,9 @@ void TrafficManager::set_wires(std::uint32_t index, std::int64_t now_ns) {
   Port& port = port_at(index);
   port.wire.set(port.config.wire, seed_of(index) + kWire);
   port.arriving.set(port.config.rx_wire, seed_of(index) + kArriving);
-  port.delays_arrivals = port.config.rx_delay_ns > 0 || port.arriving.is_impaired();
+  // Those that are on their way must not be overtaken by frames that have no delay.
+  port.delays_arrivals =
+      port.config.rx_delay_ns > 0 || port.arriving.is_impaired() || !port.arriving.is_empty();
   port.impaired = port.wire.is_impaired() || port.arriving.is_impaired();
   if (port.wire.is_down()) {
     lose_all(index);

@@ -228,6 +228,19 @@ TEST_F(WireOfAPort, TowardsAPortThatComesUpKeepsNoFrameBehindOnesThatWereLost) {
   EXPECT_THAT(dues(), ElementsAre(3 * kMillisecond));
 }
 
+TEST_F(WireOfAPort, TowardsAPortThatLosesItsDelayIsNotOvertaken) {
+  port({.rx_delay_ns = 20 * kMillisecond}, 1);
+  send(0, 1);
+  bench.now = 5 * kMillisecond;
+  port({}, 1);
+  send(5 * kMillisecond, 2);
+  bench.finish();
+  EXPECT_THAT(numbers(), ElementsAre(1, 2));
+  EXPECT_THAT(dues(), ElementsAre(20 * kMillisecond, 20 * kMillisecond));
+  send(30 * kMillisecond, 3);
+  EXPECT_EQ(numbers().size(), 3u) << "the delay is over";
+}
+
 TEST_F(WireOfAPort, WithoutARateOrWithAFairQueueIsDownToo) {
   for (const PortConfig& config :
        {PortConfig{.wire = {.up = false}},
