@@ -103,6 +103,18 @@ TEST_F(Link, OverheadCounts) {
   EXPECT_THAT(dues(), ElementsAre(1'000'000, kSecond + 1'000'000, 2 * kSecond));
 }
 
+TEST_F(Link, RefusesWhatItsTimesCannotHold) {
+  const auto refused = [&](const PortConfig& config) {
+    return std::string(bench.sw.set_port(kOut, config).message());
+  };
+  EXPECT_EQ(refused({.delay_ns = -1}), "port 2: delay -1 ns, valid: 0 to 1e15");
+  EXPECT_EQ(refused({.rx_delay_ns = -1}), "port 2: rx_delay -1 ns, valid: 0 to 1e15");
+  for (const std::int32_t overhead : {65536, -65536, std::numeric_limits<std::int32_t>::min()}) {
+    EXPECT_EQ(refused({.rate_bps = 1e6, .overhead_bytes = overhead}),
+              "port 2: overhead " + std::to_string(overhead) + " bytes, valid: -65535 to 65535");
+  }
+}
+
 // Saturated: the n-th frame is out when the bits of n frames have passed, rounded down, at any
 // rate.
 TEST_F(Link, ASaturatedLinkKeepsItsRateExactly) {

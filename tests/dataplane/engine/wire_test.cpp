@@ -377,6 +377,9 @@ TEST(WireRange, IsChecked) {
   EXPECT_THAT(refused({.duplicate = std::nan("")}), HasSubstr("duplicate nan"));
   EXPECT_THAT(refused({.jitter_ns = 60'000'000'001}), HasSubstr("valid: 0 to 60 s"));
   EXPECT_THAT(refused({.reorder_delay_ns = -1}), HasSubstr("reorder delay -1"));
+  EXPECT_THAT(refused({.duplicate = 2}), HasSubstr("port 2: wire: duplicate 2"));
+  EXPECT_THAT(bench.sw.set_port(1, {.rx_wire = {.duplicate = 2}}, 0).message(),
+              HasSubstr("port 1: rx_wire: duplicate 2"));
 }
 
 }  // namespace
