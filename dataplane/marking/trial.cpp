@@ -110,7 +110,7 @@ class Trial : public engine::Output {
  private:
   struct Packet {
     PacketRecord record;
-    bool decided = false;
+    bool waits = false;  // nothing has become of it yet
     std::vector<std::uint64_t> values;
   };
 
@@ -131,9 +131,9 @@ class Trial : public engine::Output {
 
   void arrive(std::int64_t at, std::size_t of) {
     advance(at);
-    if (newest_ - oldest_ == kIdentifications) report_oldest();
+    if (newest_ - oldest_ == kIdentifications) make_room();
     Packet& fresh = packet(newest_);
-    fresh.decided = false;
+    fresh.waits = false;
     fresh.values.assign(values_.size(), 0);
     fresh.record = {};
     fresh.record.arrival_ns = at;
@@ -151,6 +151,7 @@ class Trial : public engine::Output {
       fresh.record.fate = Fate::kDroppedEarly;
     } else if (after.enqueued_packets > before.enqueued_packets) {
       queue.waiting.push_back(number);
+      fresh.waits = true;
     }
     decide();
   }
@@ -199,7 +200,7 @@ class Trial : public engine::Output {
   void begin(Queue& queue, std::optional<Fate> fate) {
     Packet& one = packet(queue.waiting.front());
     queue.waiting.pop_front();
-    one.decided = true;
+    one.waits = false;
     one.values = values_;
     one.record.wait_ns = std::max(now_, one.record.arrival_ns) - one.record.arrival_ns;
     one.record.left_behind = static_cast<std::uint32_t>(queue.waiting.size());
@@ -226,6 +227,18 @@ class Trial : public engine::Output {
       for (const char byte : *cell) value = value << 8 | static_cast<unsigned char>(byte);
       values_[static_cast<std::size_t>(i)] = value;
     }
+  }
+
+  // For a packet that gets the identification of the oldest one.
+  void make_room() {
+    if (packet(oldest_).waits) {
+      throw ConfigError("trial: " + std::to_string(kIdentifications) +
+                        " packets arrived while one waited, port has queue_packets " +
+                        std::to_string(config_.queue_packets) + " and queue_bytes " +
+                        std::to_string(config_.queue_bytes) +
+                        "; valid: a shorter queue (0 is the longest), or less load");
+    }
+    report_oldest();
   }
 
   void report_oldest() {

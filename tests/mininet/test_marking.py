@@ -266,6 +266,7 @@ def test_a_report_of_two_kinds(tmp_path: Path) -> None:
         (["codel", "--rate", "8Mb"], "--rate: '8Mb' is not a rate"),
         (["codel", "--queue", "0p"], "--queue is 0p; valid: above 0"),
         (["codel", "--rtt", "40"], "--rtt: '40' is not a time"),
+        (["codel", "--queue", "30001p"], "--queue is 30001p; valid: 1p to 30000p"),
         (["codel", "--tcp", "quic"], "--tcp: ns-3 has no 'quic'; valid: bbr, bic, cubic"),
         (["codel", "--packet-size", "9000B"], "valid with TCP: 128B to 1500B (without: --flows 0"),
         (["codel", "--packet-size", "10B"], "--packet-size is 10B; valid: 28B to 65000B"),

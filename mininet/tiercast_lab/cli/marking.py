@@ -78,7 +78,7 @@ def marking(
     from tiercast_lab.experiment.tcp_stack import OF_NS3
     from tiercast_lab.show.marking_report import settled, with_names, write_report
     from tiercast_lab.study.beside_ns3 import is_built
-    from tiercast_lab.study.marking import Link
+    from tiercast_lab.study.marking import MAX_QUEUE, Link
     from tiercast_lab.study.marking_results import judge
     from tiercast_lab.study.marking_tcp import Tcp
 
@@ -96,6 +96,8 @@ def marking(
         read("queue", units.parse_packets, queue),
         read("packet-size", units.parse_size, packet_size),
     )
+    if link.queue > MAX_QUEUE:
+        raise InputError(f"--queue is {queue}; valid: 1p to {MAX_QUEUE}p")
     if not 28 <= link.packet_bytes <= 65_000:
         raise InputError(f"--packet-size is {packet_size}; valid: 28B to 65000B")
     under = None

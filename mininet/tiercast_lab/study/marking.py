@@ -40,6 +40,9 @@ SESSION, TOP_RANK = 1, 1  # of the classes of a layered session
 GROUPS = 0xEFC00000  # 239.192.0.0/14
 HOST, HOST_MAC = 0x0A000102, 0x020000000202
 SENDER = 0x0AFFFFFE  # dataplane/marking/trial.cpp
+# Packets that may wait: at twice the link's rate twice as many arrive while one waits, in bursts
+# some more, and tiercast-marking tells 65,536 apart.
+MAX_QUEUE = 30_000
 FATES = ("left", "marked", "dropped", "dropped_early", "queue_full", "elsewhere")
 LEFT, MARKED, DROPPED, EARLY, FULL, ELSEWHERE = range(len(FATES))
 

@@ -183,6 +183,21 @@ TEST(Trial, APacketThatIsNotForwardedIsElsewhere) {
   for (const Seen& one : seen(lost)) EXPECT_EQ(one.record.fate, Fate::kElsewhere);
 }
 
+// A full queue counts, too: what it drops has had an identification.
+TEST(Trial, ManyPacketsMayArriveWhileOneWaits) {
+  auto full = trial(2);
+  full.mutable_phases(0)->set_duration_ns(60'000'000'000);
+  full.mutable_port()->set_queue_packets(30'000);
+  std::size_t left = 0, refused = 0;
+  run(full, [&](const PacketRecord& record, std::span<const std::uint64_t>) {
+    left += record.fate == Fate::kLeft ? 1 : 0;
+    refused += record.fate == Fate::kQueueFull ? 1 : 0;
+  });
+  // 119,999 packets: half of them are sent meanwhile, and 30,000 afterwards.
+  EXPECT_EQ(left, 60'000u + 30'000u);
+  EXPECT_EQ(refused, 119'999u - left);
+}
+
 void expect_refusal(const v1::MarkingTrial& trial, const std::string& text) {
   try {
     run(trial, [](const PacketRecord&, std::span<const std::uint64_t>) {});
@@ -214,6 +229,13 @@ TEST(Trial, RefusesWithTheValueAndWhatIsValid) {
   wrong = trial(1);
   wrong.mutable_port()->set_rate_bps(0);
   expect_refusal(wrong, "port; valid: one with a rate");
+  for (const std::uint32_t packets : {0, 40'000}) {
+    wrong = trial(2);
+    wrong.mutable_phases(0)->set_duration_ns(100'000'000'000);
+    wrong.mutable_port()->set_queue_packets(packets);
+    expect_refusal(wrong, "65536 packets arrived while one waited, port has queue_packets " +
+                              std::to_string(packets));
+  }
 }
 
 }  // namespace
