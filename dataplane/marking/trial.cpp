@@ -236,7 +236,7 @@ class Trial : public engine::Output {
                         " packets arrived while one waited, port has queue_packets " +
                         std::to_string(config_.queue_packets) + " and queue_bytes " +
                         std::to_string(config_.queue_bytes) +
-                        "; valid: a shorter queue (0 is the longest), or less load");
+                        "; valid: a shorter queue (0 is one without a limit), or less load");
     }
     report_oldest();
   }
