@@ -115,3 +115,27 @@ def test_nothing_of_a_run_that_is_alive_is_touched(tmp_path: Path) -> None:
         *sorted(["other", locked.name, young.name]),
         *("cd34-s0p1", "ef56-h1p1", "lo", "2"),
     ]
+
+
+@pytest.mark.parametrize(
+    "impostor",
+    [
+        "setpriv --reuid=65534 --clear-groups bash -c 'sleep 1000; true' mininet:ab12-h3",
+        "tail -f /dev/null mininet:ab12-h3",  # as a program of root that anyone may start
+    ],
+)
+def test_a_name_of_a_node_that_is_no_shell_of_this_user_ends_nothing(
+    tmp_path: Path, impostor: str
+) -> None:
+    said = alone(
+        tmp_path,
+        f"""
+    unshare --net bash -c '
+        sleep 1001 & exec "$@"' - {impostor} > /dev/null 2>&1 &
+    until pgrep -f 'mininet:ab12-h3$' > /dev/null && pgrep -x sleep > /dev/null; do :; done
+    sleep 0.3
+    $tiercast clean
+    pgrep -cf '^sleep 1001'
+    """,
+    )
+    assert said == ["nothing to remove", "1"]

@@ -88,12 +88,17 @@ class _Shell:
 
 
 def _shells() -> Iterator[_Shell]:
-    """The shells of Mininet's nodes that carry the name of a run."""
+    """The shells of this user's Mininet nodes that carry the name of a run."""
     for pid in _pids():
         with contextlib.suppress(OSError, ValueError, IndexError):
             arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             name = arguments[-2].decode()  # a zero ends the last one
             if (named := _SHELL.fullmatch(name)) is None:
+                continue
+            # Anyone can give a process that name, in a namespace that is no lab's, and some
+            # programs are root's whoever starts them; a shell is not.
+            shell = Path(os.readlink(f"/proc/{pid}/exe")).name
+            if shell != "bash" or os.stat(f"/proc/{pid}").st_uid != os.getuid():
                 continue
             status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             parent = Path(f"/proc/{status[1]}/comm").read_text()
