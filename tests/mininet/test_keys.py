@@ -67,6 +67,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
         (("no/such/folder",), "no/such/folder: No such file or directory"),
         (("lab", "--host", "a b"), "--host a b: not a name or address"),
         (("lab", "--host", "controller.tiercast.internal"), "none below tiercast.internal"),
+        (("lab", "--host", "controller.tiercast.internal."), "none below tiercast.internal"),
         (("lab", "--days", "0"), "0"),
     ],
 )

@@ -132,8 +132,8 @@ def _general_name(host: str) -> x509.GeneralName:
     except ValueError:
         pass
     try:
-        # A name of the domain would be a role.
-        if not _HOST.fullmatch(host) or host.lower().endswith(DOMAIN):
+        # A name of the domain would be a role, also with the dot of the root, which TLS ignores.
+        if not _HOST.fullmatch(host) or host.lower().rstrip(".").endswith(DOMAIN):
             raise ValueError
         return x509.DNSName(host)
     except ValueError:
