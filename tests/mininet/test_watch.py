@@ -29,6 +29,7 @@ from tiercast_lab.results.storage import is_under_way, load_run
 from tiercast_lab.run.network_summary import network_summary
 from tiercast_lab.watch.frames import frames_between
 from tiercast_lab.watch.scene import described, scene_of
+from tiercast_lab.watch.server import hosts_of
 from tiercast_lab.watch.watched import LATEST_ROW_S
 
 from ..patience import PATIENCE_S
@@ -288,6 +289,12 @@ def test_only_names_of_this_machine_are_answered(
         assert "Host" in answer.text and "valid: " in answer.text
 
 
+def test_a_name_of_this_machine_with_capital_letters_is_answered(monkeypatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "LabBox")
+    assert hosts_of("0.0.0.0")("labbox:8173")  # browsers send small ones
+    assert hosts_of("LabBox.example")("labbox.example:8173")
+
+
 def test_pages_take_nothing_from_elsewhere(client, ended) -> None:
     for path in ("/", f"/runs/{ended.name}", "/static/watch.js", "/runs/nosuch"):
         assert client.get(path).headers["content-security-policy"].startswith("default-src 'self'")
@@ -481,6 +488,17 @@ def test_with_tls_only_who_shows_a_certificate_can_read(known, tmp_path, keys: P
         urlopen(address, context=context)
     context.load_cert_chain(keys / "observer.pem", keys / "observer.key")
     assert urlopen(address, context=context).status == 200
+    for role, status in (("controller", 200), ("agent", 403)):
+        context = ssl.create_default_context(cafile=keys / "ca.pem")
+        context.load_cert_chain(keys / f"{role}.pem", keys / f"{role}.key")
+        place = address.removeprefix("https://").partition("/")[0]
+        connection = http.client.HTTPSConnection(place, timeout=PATIENCE_S, context=context)
+        connection.request("GET", f"/runs/{known.name}/run.json")
+        answer = connection.getresponse()
+        assert answer.status == status
+        said = answer.read().decode()
+        assert status == 200 or said == "a certificate of role observer or controller is needed"
+        connection.close()
     with pytest.raises(OSError):  # it speaks TLS alone
         urlopen(address.replace("https", "http"))
     process.send_signal(signal.SIGINT)

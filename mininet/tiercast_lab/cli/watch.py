@@ -38,7 +38,7 @@ def watch(
         typer.Option(
             metavar="FOLDER",
             help="Of `tiercast keys`, with the controller's files: HTTPS, for browsers that show a "
-            "certificate of any role.",
+            "certificate of role observer or controller.",
         ),
     ] = None,
     insecure: Annotated[

@@ -33,7 +33,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from tiercast_controller.base.tls import Tls
+from tiercast_controller.base.tls import KeyRole, Tls
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tiercast_lab.base.errors import InputError, LabError, among
 from tiercast_lab.results.explain.receiver import as_data
@@ -266,7 +267,9 @@ def hosts_of(address: str) -> Callable[[str], bool]:
     where others can reach it, that address, this machine's name and plain addresses, none of which
     another site can have."""
     here = is_loopback(address)
-    names = set(LOOPBACK) | {address if here else socket.gethostname(), address}
+    names = set(LOOPBACK) | {
+        name.lower() for name in (address if here else socket.gethostname(), address)
+    }
 
     def allowed(host: str) -> bool:
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
@@ -315,8 +318,23 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+READERS = (KeyRole.OBSERVER, KeyRole.CONTROLLER)
+
+
+class OfReaders(H11Protocol):
+    """A connection over TLS, on which only a certificate of one of READERS gets pages."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        certificate = transport.get_extra_info("peercert") or {}
+        names = {name for _, name in certificate.get("subjectAltName", ())}
+        if names.isdisjoint(role.name_in_certificate for role in READERS):
+            needed = " or ".join(READERS)
+            self.app = PlainTextResponse(f"a certificate of role {needed} is needed", 403)
+
+
 def server_of(app: Starlette, tls: Tls | None = None) -> Server:
-    """With `tls`, only to clients with a certificate of its authority, whatever their role."""
+    """With `tls`, only to clients with a certificate of its authority, of one of READERS."""
     secure: dict[str, Any] = {}
     if tls is not None:
         secure = {
@@ -324,6 +342,7 @@ def server_of(app: Starlette, tls: Tls | None = None) -> Server:
             "ssl_keyfile": tls.key,
             "ssl_ca_certs": tls.ca and str(tls.ca),
             "ssl_cert_reqs": ssl.CERT_REQUIRED,
+            "http": OfReaders,
         }
     return Server(
         uvicorn.Config(
