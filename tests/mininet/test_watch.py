@@ -506,6 +506,22 @@ def test_with_tls_only_who_shows_a_certificate_can_read(known, tmp_path, keys: P
     assert (process.returncode, out) == (EXIT_INTERRUPTED, "")
 
 
+def test_with_tls_the_names_of_the_certificate_are_answered(known, tmp_path, keys: Path) -> None:
+    process = tiercast(
+        known.name, "--listen", "0.0.0.0:0", "--tls", keys, "--results", tmp_path / "results"
+    )
+    place = process.stdout.readline().strip().removeprefix("https://").partition("/")[0]
+    context = ssl.create_default_context(cafile=keys / "ca.pem")
+    context.load_cert_chain(keys / "observer.pem", keys / "observer.key")
+    for host, status in (("lab.example", 200), ("other.example", 400)):
+        connection = http.client.HTTPSConnection(place, timeout=PATIENCE_S, context=context)
+        connection.request("GET", "/", headers={"Host": host})
+        assert connection.getresponse().status == status
+        connection.close()
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+
+
 def test_the_command_warns_where_others_can_read(tmp_path) -> None:
     process = tiercast("--listen", "0.0.0.0:0", "--insecure", "--results", tmp_path)
     address = process.stdout.readline()

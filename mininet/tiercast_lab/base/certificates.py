@@ -47,6 +47,13 @@ def make_keys(folder: Path, hosts: Sequence[str], days: int) -> None:
         raise InputError(f"{folder}: {error.strerror}") from None
 
 
+def names_in(certificate: Path) -> list[str]:
+    """The host names for which a certificate is valid; of `tiercast keys`, also its role's."""
+    shown = x509.load_pem_x509_certificate(certificate.read_bytes()).extensions
+    names = shown.get_extension_for_class(x509.SubjectAlternativeName).value
+    return names.get_values_for_type(x509.DNSName)
+
+
 def _files(names: list[x509.GeneralName], days: int) -> Iterator[tuple[str, bytes, int]]:
     """Name, content and mode of each."""
     until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)

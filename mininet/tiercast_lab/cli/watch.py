@@ -58,6 +58,7 @@ def watch(
     """
     from tiercast_controller.base.tls import KeyRole, Tls
 
+    from tiercast_lab.base.certificates import names_in
     from tiercast_lab.base.interrupt import Interrupt
     from tiercast_lab.watch import server
     from tiercast_lab.watch.store import RunStore
@@ -88,7 +89,11 @@ def watch(
                 "is no authentication (nor can anything be changed)",
                 flush=True,
             )
-        served = server.server_of(server.application(folder, server.hosts_of(host)), files)
+        certified = (
+            [] if files is None or files.certificate is None else names_in(files.certificate)
+        )
+        hosts = server.hosts_of(host, certified)
+        served = server.server_of(server.application(folder, hosts), files)
 
         def end() -> None:
             served.should_exit = True

@@ -21,7 +21,7 @@ import math
 import socket
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -262,14 +262,13 @@ class Guard:
         await self._app(scope, receive, with_headers)
 
 
-def hosts_of(address: str) -> Callable[[str], bool]:
-    """Which Host headers are answered by a server at an address: names of the loopback device, and,
-    where others can reach it, that address, this machine's name and plain addresses, none of which
-    another site can have."""
+def hosts_of(address: str, certified: Iterable[str] = ()) -> Callable[[str], bool]:
+    """Which Host headers are answered by a server at an address: names of the loopback device and
+    of its certificate, and, where others can reach it, that address, this machine's name and plain
+    addresses, none of which another site can have."""
     here = is_loopback(address)
-    names = set(LOOPBACK) | {
-        name.lower() for name in (address if here else socket.gethostname(), address)
-    }
+    own = (address if here else socket.gethostname(), address, *certified)
+    names = set(LOOPBACK) | {name.lower() for name in own}
 
     def allowed(host: str) -> bool:
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
