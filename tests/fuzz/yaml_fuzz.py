@@ -377,6 +377,8 @@ def run(options: argparse.Namespace, numbers: range, scratch: Path) -> int:
             except EOFError:  # a signal ended it; the rest is for another process
                 del running[connection]
                 process.join()
+                if last is None:
+                    sys.exit(f"yaml_fuzz: a worker could not begin: status {process.exitcode}")
                 counts["found"] += 1
                 found(last, job, f"ended by status {process.exitcode}")
                 start(job, range(last + options.jobs, rest.stop, rest.step))
