@@ -177,6 +177,32 @@ members:
     ]  # fmt: skip
 
 
+def test_a_receiver_that_would_join_after_the_end_is_absent(load) -> None:
+    """h3 would join at 25 s of 20 s, h4 at the end, h5 leaves at 8 s and would come back, and h6
+    would leave after the end."""
+    loaded = load(
+        textwrap.dedent(SMALL)
+        + """\
+members:
+  - {at: 25s, receivers: [3], action: join}
+  - {at: 20s, every: 2s, receivers: [4], action: join}
+  - {at: 8s, every: 15s, receivers: [5]}
+  - {at: 25s, receivers: [5], action: join}
+  - {at: 25s, receivers: [6]}
+"""
+    )
+    (session,) = network_summary(loaded)["sessions"]
+    assert {agent: one["absences"] for agent, one in session["receivers"].items()} == {
+        "h3": [[0.0, 20.0]], "h4": [[0.0, 20.0]], "h5": [[8.0, 20.0]], "h6": [],
+    }  # fmt: skip
+    message = scenario(loaded, seed=1)
+    starts = [one.start_ns // 10**9 for one in message.sessions[0].receivers]
+    assert starts == [20, 20, 0, 0]
+    assert [(one.at_ns // 10**9, one.host, one.joins) for one in message.members] == [
+        (8, "h5", False)
+    ]
+
+
 @pytest.mark.parametrize(
     ("members", "said"),
     [

@@ -566,7 +566,8 @@ class Experiment(Strict):
         changes = defaultdict(list)
         for event in self.members:
             session = self.number_of(event.session)
-            for turn, at in enumerate(self.times(event)):
+            # A first change at the end or later counts, too: it says whether its node is absent.
+            for turn, at in enumerate(self.times(event) or (event.at,)):
                 joins = (event.action == "join") == (turn % 2 == 0)
                 for node in event.receivers:
                     changes[session, node].append(MemberChange(at, joins))
@@ -575,7 +576,14 @@ class Experiment(Strict):
             start = next(s.start for s in self.sessions if s.session == session)
             for node, mine in one.changes(index, start, self.end_of(session)).items():
                 changes[session, node] += mine or [MemberChange(self.duration, joins=True)]
-        return {who: sorted(mine, key=lambda one: one.at) for who, mine in changes.items()}
+        never = [MemberChange(self.duration, joins=True)]
+        found = {}
+        for who, mine in changes.items():
+            mine.sort(key=lambda one: one.at)
+            made = [one for one in mine if one.at < self.end_of(who[0])]
+            if made or mine[0].joins:
+                found[who] = made or never
+        return found
 
     @cached_property
     def first_joins(self) -> dict[tuple[int, int], int]:
