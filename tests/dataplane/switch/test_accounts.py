@@ -240,7 +240,7 @@ def test_a_wire_loses_duplicates_and_goes_down(network, switch, controller):
     with pytest.raises(grpc.RpcError) as refused:
         set_wire(OUT, wire=queue_pb2.Wire(duplicate=1.5))
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "port 3: duplicate 1.500000, valid: 0 to 1" in refused.value.details()
+    assert "port 3: wire: duplicate 1.500000, valid: 0 to 1" in refused.value.details()
 
 
 def test_why_packets_were_not_passed_on(network, switch, controller):

@@ -106,7 +106,7 @@ def test_before_a_pipeline_is_set(primary, switch):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [({"rate_bps": 10**16}, "rate"), ({"delay_ns": 10**16}, "delay"),
-     ({"wire": queue_pb2.Wire(duplicate=2)}, "duplicate")],
+     ({"wire": queue_pb2.Wire(duplicate=2)}, "wire: duplicate")],
 )  # fmt: skip
 def test_a_link_is_checked_before_there_is_a_pipeline(primary, switch, p4info, wrong, said):
     """Otherwise no program could be loaded."""
