@@ -20,7 +20,6 @@ constexpr std::byte kEchoRequest{8};
 constexpr std::byte kEchoReply{0};
 // What is left of a request's TTL says nothing about the way back (RFC 1122 section 3.2.1.7).
 constexpr std::byte kTtl{64};
-constexpr std::uint16_t kMoreFragmentsOrOffset = 0x3fff;
 
 std::array<std::byte, 4> network_order(std::uint32_t ip) {
   return {static_cast<std::byte>(ip >> 24), static_cast<std::byte>(ip >> 16),
@@ -81,9 +80,8 @@ std::span<std::byte> answer_echo(const OwnAddress& own, std::span<std::byte> fra
   const std::size_t length = wire::get16(ip, 2);
   // A frame for all must not be answered by all (RFC 1122 section 3.3.6).
   const bool to_many = (frame[0] & std::byte{1}) != std::byte{0};
-  const bool is_fragment = (wire::get16(ip, 6) & kMoreFragmentsOrOffset) != 0;
   const auto own_ip = network_order(own.ip);
-  if (to_many || is_fragment || !is_host(wire::get32(ip, 12)) || length > ip.size() ||
+  if (to_many || wire::is_fragment(ip) || !is_host(wire::get32(ip, 12)) || length > ip.size() ||
       length < wire::kIpv4Bytes + kEchoHeaderBytes || !holds(ip.subspan(16), own_ip)) {
     return {};
   }

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -46,12 +47,12 @@ class Receiving {
   }
 
   // Counts down `unready` once all its ports receive.
-  void run(const std::atomic<bool>& stop, std::atomic<std::size_t>& unready) {
+  void run(const std::stop_token& stop, std::atomic<std::size_t>& unready) {
     dpdk::TscClock clock;
     for (PortAnalyser* const port : ports_) port->start(clock.now());
     unready.fetch_sub(1, std::memory_order_release);
     dpdk::SyncTurns sync(clock, poll_);
-    while (!stop.load(std::memory_order_relaxed)) {
+    while (!stop.stop_requested()) {
       if (take(clock) == 0 && !poll_) rest();
       if (sync.due(clock)) {
         clock.sync();
@@ -81,25 +82,6 @@ class Receiving {
   const std::vector<PortAnalyser*> ports_;
   const bool poll_;
   std::vector<pollfd> descriptors_;
-};
-
-// The receiving threads. They end with this object at the latest, so that an error elsewhere is
-// told and the groups are left.
-class Threads {
- public:
-  ~Threads() { end(); }
-
-  void add(std::thread thread) { threads_.push_back(std::move(thread)); }
-  const std::atomic<bool>& stop() const { return stop_; }
-  void end() {
-    stop_.store(true);
-    for (std::thread& thread : threads_) thread.join();
-    threads_.clear();
-  }
-
- private:
-  std::atomic<bool> stop_{false};
-  std::vector<std::thread> threads_;
 };
 
 }  // namespace
@@ -155,18 +137,18 @@ int run_receiver(const ReceiverOptions& options) {
   std::vector<unsigned> lcores = dpdk::Eal::worker_lcores();
   lcores.resize(std::min(lcores.size(), ports.size()));
   std::atomic<std::size_t> unready{lcores.size()};
-  Threads threads;
+  std::vector<std::jthread> threads;  // an error elsewhere ends them, too, and leaves the groups
   for (std::size_t i = 0; i < lcores.size(); ++i) {
     std::vector<PortAnalyser*> own;
     for (std::size_t port = i; port < ports.size(); port += lcores.size()) {
       own.push_back(ports[port].get());
     }
-    threads.add(std::thread([&, lcore = lcores[i], own] {
+    threads.emplace_back([&, lcore = lcores[i], own](const std::stop_token& stop) {
       dpdk::pin_to(lcore);
       rte_thread_register();  // gives the thread its own cache of buffers
-      Receiving(own, options.poll).run(threads.stop(), unready);
+      Receiving(own, options.poll).run(stop, unready);
       rte_thread_unregister();
-    }));
+    });
   }
   sched_setaffinity(0, sizeof cpus, &cpus);
   const Time begin = agent::monotonic_now();
@@ -189,7 +171,8 @@ int run_receiver(const ReceiverOptions& options) {
     const Time look = told ? (view ? next : end) : now + Duration::milliseconds(5);
     loop.wait(std::min(look, end));
   }
-  threads.end();
+  for (std::jthread& thread : threads) thread.request_stop();  // all before one is waited for
+  threads.clear();
   const double seconds = (agent::monotonic_now() - begin).seconds();
   metrics.reset();
   fmt::print("{}", summary(ports, seconds));

@@ -16,7 +16,6 @@ constexpr std::uint16_t kTestSignature = 0x7C42;
 constexpr std::size_t kSeqAt = 12;   // in the data of every scheme (docs/wire-format.md)
 constexpr std::size_t kTimeAt = 16;  // in that of schemes with a time of departure
 constexpr std::uint16_t kSeqEnd = 16;
-constexpr std::uint16_t kMoreFragmentsOrOffset = 0x3fff;
 constexpr std::uint8_t kProtocolUdp = 17;
 
 bool has_time(wire::SchemeId scheme) {
@@ -48,7 +47,7 @@ wire::FrameError parse(std::span<const std::byte> frame, wire::UdpPacket& out) {
   if (wire::fold(wire::sum_words(ip.data(), wire::kIpv4Bytes)) != 0xffff) {
     return FrameError::kIpv4Checksum;
   }
-  if ((get16(ip, 6) & kMoreFragmentsOrOffset) != 0) return FrameError::kFragment;
+  if (wire::is_fragment(ip)) return FrameError::kFragment;
   const std::size_t udp_length = ip_length - wire::kIpv4Bytes;
   const auto udp = ip.subspan(wire::kIpv4Bytes, udp_length);
   if (get16(udp, 4) != udp_length) return FrameError::kUdpLength;

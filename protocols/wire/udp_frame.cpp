@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
 constexpr std::uint16_t kDontFragment = 0x4000;
-constexpr std::uint16_t kMoreFragmentsOrOffset = 0x3fff;
 
 }  // namespace
 
@@ -82,7 +81,7 @@ FrameError parse_ipv4_frame(std::span<const std::byte> frame, Ipv4Packet& out) {
   if (ip.size() < ip_length) return FrameError::kShort;
   ip = ip.first(ip_length);
   if (internet_checksum(ip.first(header_length)) != 0) return FrameError::kIpv4Checksum;
-  if ((get16(ip, 6) & kMoreFragmentsOrOffset) != 0) return FrameError::kFragment;
+  if (is_fragment(ip)) return FrameError::kFragment;
   out.source = get32(ip, 12);
   out.destination = get32(ip, 16);
   out.protocol = get8(ip, 9);

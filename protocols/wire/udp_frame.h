@@ -11,6 +11,8 @@
 #include <span>
 #include <string_view>
 
+#include "protocols/wire/bytes.h"
+
 namespace tiercast::wire {
 
 using MacAddress = std::array<std::byte, 6>;
@@ -33,6 +35,9 @@ inline constexpr std::size_t kIpv4Bytes = 20;  // without options
 inline constexpr std::size_t kUdpBytes = 8;
 inline constexpr std::uint8_t kUdp = 17;  // IPv4's number of it
 inline constexpr std::size_t kFrameHeaderBytes = kEthernetBytes + kIpv4Bytes + kUdpBytes;
+
+// Whether an IPv4 packet is a part of one: more fragments follow, or it has an offset (RFC 791).
+inline bool is_fragment(std::span<const std::byte> ip) { return (get16(ip, 6) & 0x3fff) != 0; }
 
 enum class Ecn : std::uint8_t { kNotEct = 0, kEct1 = 1, kEct0 = 2, kCe = 3 };  // RFC 3168 5
 

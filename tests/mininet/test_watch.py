@@ -477,6 +477,19 @@ def test_the_command_serves_until_it_is_interrupted(known, tmp_path, number: int
         urlopen(address)
 
 
+def context_of(keys: Path, role: str) -> ssl.SSLContext:
+    """Of a client that shows the role's certificate."""
+    context = ssl.create_default_context(cafile=keys / "ca.pem")
+    context.load_cert_chain(keys / f"{role}.pem", keys / f"{role}.key")
+    return context
+
+
+def secure_connection(address: str, keys: Path, role: str) -> http.client.HTTPSConnection:
+    place = address.removeprefix("https://").partition("/")[0]
+    context = context_of(keys, role)
+    return http.client.HTTPSConnection(place, timeout=PATIENCE_S, context=context)
+
+
 def test_with_tls_only_who_shows_a_certificate_can_read(known, tmp_path, keys: Path) -> None:
     process = tiercast(
         known.name, "--listen", "0.0.0.0:0", "--tls", keys, "--results", tmp_path / "results"
@@ -486,13 +499,9 @@ def test_with_tls_only_who_shows_a_certificate_can_read(known, tmp_path, keys: P
     context = ssl.create_default_context(cafile=keys / "ca.pem")
     with pytest.raises((ssl.SSLError, OSError)):
         urlopen(address, context=context)
-    context.load_cert_chain(keys / "observer.pem", keys / "observer.key")
-    assert urlopen(address, context=context).status == 200
+    assert urlopen(address, context=context_of(keys, "observer")).status == 200
     for role, status in (("controller", 200), ("agent", 403)):
-        context = ssl.create_default_context(cafile=keys / "ca.pem")
-        context.load_cert_chain(keys / f"{role}.pem", keys / f"{role}.key")
-        place = address.removeprefix("https://").partition("/")[0]
-        connection = http.client.HTTPSConnection(place, timeout=PATIENCE_S, context=context)
+        connection = secure_connection(address, keys, role)
         connection.request("GET", f"/runs/{known.name}/run.json")
         answer = connection.getresponse()
         assert answer.status == status
@@ -510,11 +519,9 @@ def test_with_tls_the_names_of_the_certificate_are_answered(known, tmp_path, key
     process = tiercast(
         known.name, "--listen", "0.0.0.0:0", "--tls", keys, "--results", tmp_path / "results"
     )
-    place = process.stdout.readline().strip().removeprefix("https://").partition("/")[0]
-    context = ssl.create_default_context(cafile=keys / "ca.pem")
-    context.load_cert_chain(keys / "observer.pem", keys / "observer.key")
+    address = process.stdout.readline().strip()
     for host, status in (("lab.example", 200), ("other.example", 400)):
-        connection = http.client.HTTPSConnection(place, timeout=PATIENCE_S, context=context)
+        connection = secure_connection(address, keys, "observer")
         connection.request("GET", "/", headers={"Host": host})
         assert connection.getresponse().status == status
         connection.close()

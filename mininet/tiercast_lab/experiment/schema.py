@@ -563,6 +563,7 @@ class Experiment(Strict):
     def member_changes(self) -> dict[tuple[int, int], list[MemberChange]]:
         """Every leave and join that `members` and `churn` ask for, in the order of time, by session
         and node. Whoever never arrives joins at the end of the run."""
+        never = [MemberChange(self.duration, joins=True)]
         changes = defaultdict(list)
         for event in self.members:
             session = self.number_of(event.session)
@@ -575,8 +576,7 @@ class Experiment(Strict):
             session = self.number_of(one.session)
             start = next(s.start for s in self.sessions if s.session == session)
             for node, mine in one.changes(index, start, self.end_of(session)).items():
-                changes[session, node] += mine or [MemberChange(self.duration, joins=True)]
-        never = [MemberChange(self.duration, joins=True)]
+                changes[session, node] += mine or never
         found = {}
         for who, mine in changes.items():
             mine.sort(key=lambda one: one.at)
