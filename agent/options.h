@@ -30,7 +30,7 @@ struct AgentOptions {
   Duration duration = Duration::infinite();
   std::optional<v1::Keys> keys;  // with which messages are sealed, without a lab
   std::optional<Digest> object;  // of the object that is transferred, where it is known
-  int realtime = 0;  // SCHED_FIFO priority of the main thread, 1 .. 99; 0: ordinary scheduling
+  int realtime = 0;  // SCHED_RR priority of the main thread, 1 .. 99; 0: ordinary scheduling
 
   std::vector<std::string> assignments;  // values of --set
   std::string keys_file;                 // value of --keys

@@ -69,13 +69,14 @@ class Runner {
   }
 
  private:
-  // Sets the priority of this thread. It sleeps between events, so it never holds the processor for
-  // long. Threads that it starts do not inherit the priority.
+  // Sets the priority of this thread. It sleeps between events, so it seldom holds the processor
+  // for long; under a flood it takes turns with others of its priority. Threads that it starts do
+  // not inherit the priority.
   void set_priority() const {
     if (options_.realtime == 0) return;
     sched_param parameter{};
     parameter.sched_priority = options_.realtime;
-    if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &parameter) != 0) {
+    if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &parameter) != 0) {
       fmt::print(stderr,
                  "{}: no real-time priority ({}): departures are late when the machine is busy\n",
                  options_.name, std::strerror(errno));

@@ -38,13 +38,14 @@ bool share_cpus(unsigned lcore, const std::vector<unsigned>& others) {
   });
 }
 
-// A sleeping worker never keeps the processor for long. If the priority is not permitted, the main
+// A sleeping worker never keeps the processor for long. One that has always something to receive
+// does not sleep: it takes turns with the main thread. If the priority is not permitted, the main
 // thread has already said so (agent/run.h).
 void raise_priority(int realtime) {
   if (realtime == 0) return;
   sched_param parameter{};
   parameter.sched_priority = realtime;
-  pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameter);
+  pthread_setschedparam(pthread_self(), SCHED_RR, &parameter);
 }
 
 }  // namespace

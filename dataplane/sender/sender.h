@@ -28,7 +28,7 @@ struct SenderSettings {
   std::string payload;        // "": the pattern; a file; or "-": standard input
   bool poll = false;          // otherwise the workers sleep between departures
   Duration quantum;           // see Worker::Settings
-  int realtime = 0;           // SCHED_FIFO priority of the workers; 0: ordinary scheduling
+  int realtime = 0;           // SCHED_RR priority of the workers; 0: ordinary scheduling
   bool trace = false;         // whether tend() takes the cores' records
   bool name_sessions = true;  // whether these name their session
   std::uint32_t session_capacity = 1024;  // sessions that may run at the same time, over all

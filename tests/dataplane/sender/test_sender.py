@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import select
 import tempfile
@@ -57,6 +58,18 @@ def test_counts_are_exact_on_net_null(tmp_path: Path) -> None:
         check_rate(ended, rank, 100)
     assert final["count"] == sum(layer["sent_packets"] for layer in layers.values())
     assert final["count"] == sum(record["count"] for record in ended.of("pacer"))
+
+
+def test_a_flood_leaves_the_main_thread_its_turn(tmp_path: Path) -> None:
+    """net_null always has something to receive, so the worker never sleeps; both share a CPU."""
+    trace = tmp_path / "t.jsonl"
+    arguments = sender_arguments(
+        "--vdev=net_null0", trace, *fixed_rate("800kbit/s"), "--duration=1s"
+    )
+    cpu = min(os.sched_getaffinity(0))
+    ended = run(["taskset", "--cpu-list", str(cpu), *arguments], trace)
+    assert ended.status == 0, ended.stderr
+    assert sorted(ended.layers()) == list(range(LAYERS))
 
 
 def test_jumbo_packets_need_no_kernel_interface(tmp_path: Path) -> None:
