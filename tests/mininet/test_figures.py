@@ -111,6 +111,29 @@ def test_means_over_seeds_are_judged_against_the_papers_numbers(file: Path) -> N
     assert verdict_of([one for one in judged if not one.gate], []) == "reported"
 
 
+def test_a_ratio_is_of_the_seeds_that_both_have(file: Path) -> None:
+    """Of two points with a failed run each, the first seed was divided by the second."""
+    figure = find_figure(str(file), known_schemes())
+    outcomes = [
+        outcome(file, curve, 1, seed, efficiency=efficiency)
+        for curve, both in (("one layer", (0.2, 0.5)), ("two layers", (0.1, 0.4)))
+        for seed, efficiency in enumerate(both, 1)
+    ]
+
+    def measured(*failed: int) -> float | None:
+        made = [
+            replace(one, failure="too slow") if index in failed else one
+            for index, one in enumerate(outcomes)
+        ]
+        judged = FigureResults(figure, made).judge()
+        return next(one for one in judged if one.over).measured
+
+    assert measured() == pytest.approx(0.5 / 0.7)
+    assert measured(1) == pytest.approx(0.1 / 0.2)
+    assert measured(0, 2) == pytest.approx(0.4 / 0.5)
+    assert measured(0, 3) is None
+
+
 def test_a_ratio_of_two_measures_is_taken_on_the_same_curve(file: Path) -> None:
     text = file.read_text()
     old = "{measure: efficiency, curve: two layers, over: {curve: one layer}, min: 0.5}"

@@ -67,8 +67,11 @@ class FigureResults:
                 self._at[one.task.run.curve, one.task.run.x].append(one)
 
     def values(self, measure: str, curve: str, x: float) -> list[float | None]:
-        """The value of each seed, in their order."""
-        return [one.measures.get(measure) for one in self._at[curve, x]]
+        """The value of each seed whose run did not fail, in their order."""
+        return list(self._by_seed(measure, curve, x).values())
+
+    def _by_seed(self, measure: str, curve: str, x: float) -> dict[int, float | None]:
+        return {one.task.run.seed: one.measures.get(measure) for one in self._at[curve, x]}
 
     def mean(self, measure: str, curve: str, x: float) -> Mean | None:
         """The mean over the seeds; None if a run has no such number."""
@@ -141,21 +144,23 @@ class FigureResults:
         ]
 
     def _judge_at(self, expectation: FigureExpectation, curve: str, x: float, first: str) -> Judged:
-        here = self.values(expectation.measure, curve, x)
+        by_seed = self._by_seed(expectation.measure, curve, x)
+        here = list(by_seed.values())
         over = ""
         if (other := expectation.over) is None:
             measured = mean(here)
         else:
             other_curve = other.meant(curve, first)
             other_x = x if other.at is None else other.at
-            there = self.values(other.measure or expectation.measure, other_curve, other_x)
+            there = self._by_seed(other.measure or expectation.measure, other_curve, other_x)
             over = " ".join(filter(None, ("over", other.measure, other_curve, f"at {other_x:g}")))
-            measured = ratio(here, there) if len(here) == len(there) else None
+            seeds = [seed for seed in by_seed if seed in there]  # whose runs both did not fail
+            measured = ratio([by_seed[one] for one in seeds], [there[one] for one in seeds])
         if measured is None:
             no_data = self.no_data(expectation.measure, curve, x)
             return _judged(expectation, curve, x, over, None, no_data=no_data)
-        seeds = [one for one in here if one is not None] if expectation.each_seed else []
-        return _judged(expectation, curve, x, over, measured, seeds)
+        each = [one for one in here if one is not None] if expectation.each_seed else []
+        return _judged(expectation, curve, x, over, measured, each)
 
 
 def _judged(
