@@ -1,6 +1,7 @@
 #include "dataplane/marking/arrivals.h"
 
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,18 @@ namespace tiercast::marking {
 namespace {
 
 constexpr std::uint32_t kLeastBytes = 28, kMostBytes = 65'000, kMostEcn = 3;
+constexpr double kMostBps = 1e12;
+constexpr double kMostBurst = 1e6;
+constexpr double kMostShare = 1e6;
+constexpr std::int64_t kMostNs =
+    1'000'000'000'000'000;  // of each phase, so that all are within 64 bits
+constexpr int kMostPhases = 1000;
+
+std::string text(double value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
+}
 
 void require(bool holds, const std::string& what, const char* valid) {
   if (!holds) throw ConfigError("trial: " + what + "; valid: " + valid);
@@ -18,20 +31,25 @@ void require(bool holds, const std::string& what, const char* valid) {
 void check(const v1::MarkingTrial& trial) {
   require(trial.has_port() && trial.port().rate_bps() > 0, "port", "one with a rate");
   require(trial.classes_size() > 0, "classes", "one or more");
-  require(trial.phases_size() > 0, "phases", "one or more");
+  require(trial.phases_size() > 0 && trial.phases_size() <= kMostPhases,
+          "phases: " + std::to_string(trial.phases_size()), "1 to 1000");
   for (const v1::TrafficClass& one : trial.classes()) {
     require(one.ecn() <= kMostEcn, "ecn " + std::to_string(one.ecn()), "0 to 3");
     require(one.packet_bytes() >= kLeastBytes && one.packet_bytes() <= kMostBytes,
             "packet_bytes " + std::to_string(one.packet_bytes()), "28 to 65000");
-    require(one.share() > 0, "share " + std::to_string(one.share()), "above 0");
+    require(one.share() > 0 && one.share() <= kMostShare, "share " + text(one.share()),
+            "above 0, up to 1e6");
   }
   for (const v1::TrialPhase& phase : trial.phases()) {
-    require(phase.duration_ns() > 0, "duration_ns", "above 0");
-    require(phase.offered_bps() > 0, "offered_bps", "above 0");
+    require(phase.duration_ns() > 0 && phase.duration_ns() <= kMostNs,
+            "duration_ns " + std::to_string(phase.duration_ns()), "1 to 1e15");
+    require(phase.offered_bps() > 0 && phase.offered_bps() <= kMostBps,
+            "offered_bps " + text(phase.offered_bps()), "above 0, up to 1e12");
     require(phase.arrivals() != v1::TrialPhase::ARRIVALS_UNSPECIFIED, "arrivals",
             "POISSON, CONSTANT, BURSTS");
-    require(phase.arrivals() != v1::TrialPhase::BURSTS || phase.mean_burst() >= 1, "mean_burst",
-            "1 or more");
+    require(phase.arrivals() != v1::TrialPhase::BURSTS ||
+                (phase.mean_burst() >= 1 && phase.mean_burst() <= kMostBurst),
+            "mean_burst " + text(phase.mean_burst()), "1 to 1e6");
   }
 }
 

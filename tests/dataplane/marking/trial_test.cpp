@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "base/config_error.h"
@@ -216,7 +217,22 @@ TEST(Trial, RefusesWithTheValueAndWhatIsValid) {
   expect_refusal(wrong, "packet_bytes 20; valid: 28 to 65000");
   wrong = trial(1);
   wrong.clear_phases();
-  expect_refusal(wrong, "phases; valid: one or more");
+  expect_refusal(wrong, "phases: 0; valid: 1 to 1000");
+  // An infinite rate or burst was a run without an end.
+  for (const double value : {std::numeric_limits<double>::infinity(), 1e300, 0.0}) {
+    wrong = trial(1);
+    wrong.mutable_phases(0)->set_offered_bps(value);
+    expect_refusal(wrong, "offered_bps");
+    wrong = trial(1, v1::TrialPhase::BURSTS);
+    wrong.mutable_phases(0)->set_mean_burst(value);
+    expect_refusal(wrong, "mean_burst");
+    wrong = trial(1);
+    wrong.mutable_classes(0)->set_share(value);
+    expect_refusal(wrong, "share");
+  }
+  wrong = trial(1);
+  wrong.mutable_phases(0)->set_duration_ns(std::numeric_limits<std::int64_t>::max());
+  expect_refusal(wrong, "duration_ns 9223372036854775807; valid: 1 to 1e15");
   wrong = trial(1);
   wrong.add_registers("no_such");
   expect_refusal(wrong, "no_such");
