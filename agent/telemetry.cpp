@@ -39,13 +39,16 @@ void Telemetry::record(Time time, std::string_view kind, std::span<const TraceFi
     row_.text("kind", kind);
     for (const TraceField& field : fields) row_.number(field.name, field.value);
     const std::string_view line = row_.end();
-    std::fwrite(line.data(), 1, line.size(), file_.get());
+    // The buffer is lost with it, and flush() may well succeed again.
+    if (std::fwrite(line.data(), 1, line.size(), file_.get()) != line.size()) lost_ = errno;
   }
 }
 
 void Telemetry::flush() {
-  if (file_ && std::fflush(file_.get()) != 0) {
-    throw std::system_error(errno, std::generic_category(), "--trace " + path_);
+  if (!file_) return;
+  if (std::fflush(file_.get()) != 0 || lost_ != 0) {
+    throw std::system_error(lost_ != 0 ? lost_ : errno, std::generic_category(),
+                            "--trace " + path_);
   }
 }
 

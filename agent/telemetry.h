@@ -29,7 +29,8 @@ class Telemetry {
     record(time, kind, std::span(fields.begin(), fields.size()));
   }
 
-  // Writes out the trace's buffer. std::system_error if the file cannot be written.
+  // Writes out the trace's buffer. std::system_error if it, or a record before, could not be
+  // written.
   void flush();
 
   // The records since the last call, in order.
@@ -42,6 +43,7 @@ class Telemetry {
 
   std::string path_;
   std::unique_ptr<std::FILE, CloseFile> file_;
+  int lost_ = 0;  // errno, once a record could not be written
   bool batches_;
   v1::Records batch_;
   JsonRow row_;

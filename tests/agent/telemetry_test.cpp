@@ -1,11 +1,16 @@
 #include "agent/telemetry.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <sstream>
+#include <string>
+#include <system_error>
 
 #include "tests/support/temporary_folder.h"
 
@@ -41,6 +46,29 @@ TEST(AgentTelemetry, BatchesHoldTheRecordsSinceTheLastOne) {
   EXPECT_EQ(first.records(0).fields(0).name(), "x");
   EXPECT_EQ(first.records(1).time_ns(), 2);
   EXPECT_EQ(telemetry.take_batch().records_size(), 0);
+}
+
+// As of a disk that is full only for a while.
+TEST(AgentTelemetry, RecordsThatWereLostAreAnErrorThoughThereIsRoomAgain) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("records.jsonl");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old = std::signal(SIGXFSZ, SIG_IGN);
+  Telemetry telemetry(path, false);
+  rlimit full = before;
+  full.rlim_cur = 1000;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  for (int i = 0; i < 1000; ++i) telemetry.record(Time::nanoseconds(i), "row", {});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, old);
+  try {
+    telemetry.flush();
+    FAIL();
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code().value(), EFBIG);
+    EXPECT_NE(std::string(error.what()).find(path), std::string::npos);
+  }
 }
 
 TEST(AgentTelemetry, AnUnwritableFileIsAnErrorThatNamesIt) {
