@@ -153,6 +153,7 @@ bool LabClient::gives_up() const {
 
 void LabClient::read_loop() {
   bool stopped = false;
+  bool is_in_vain = false;  // the last stream ended without a Welcome
   std::string reason =
       fmt::format("nobody answers there within {}", format_duration(kConnectTimeout));
   Duration left = kConnectTimeout;
@@ -167,8 +168,11 @@ void LabClient::read_loop() {
     const bool is_kept = status.error_code() == grpc::ALREADY_EXISTS && attached_;
     const bool may_return = status.error_code() == grpc::UNAVAILABLE || is_kept;
     if (patience_ <= Duration::zero() || !may_return || gives_up()) break;
-    left = is_kept ? left - kAttempt : patience_;
-    if (is_kept) changed_.wait_for(lock, chrono(kAttempt), [this] { return gives_up(); });
+    // Somebody else may answer while no lab is there, such as a proxy: that is no lab that
+    // returned.
+    const bool again = std::exchange(is_in_vain, !welcomed_) && !welcomed_;
+    left = is_kept || again ? left - kAttempt : patience_;
+    if (!welcomed_) changed_.wait_for(lock, chrono(kAttempt), [this] { return gives_up(); });
   }
   {
     const std::lock_guard lock(mutex_);

@@ -312,6 +312,23 @@ TEST(AgentLabClient, ALabThatRefusesIsNotAskedAgain) {
   EXPECT_EQ(streams, 1);
 }
 
+// A proxy answers so while its lab is away.
+TEST(AgentLabClient, PatienceEndsAlsoWhereSomebodyAnswersForALabThatIsAway) {
+  std::atomic<int> streams = 0;
+  TestLab lab([&](TestLab::Stream& stream) {
+    v1::FromAgent message;
+    stream.Read(&message);
+    if (++streams == 1) stream.Write(TestLab::welcome());
+    return grpc::Status(grpc::UNAVAILABLE, "no healthy upstream");
+  });
+  LabClient client(lab.address(), hello(), {}, Duration::milliseconds(1000));
+  EXPECT_TRUE(std::holds_alternative<LabWelcome>(next_event(client).value()));
+  const auto event = next_event(client);
+  ASSERT_TRUE(event && std::holds_alternative<LabLost>(*event));
+  EXPECT_THAT(std::get<LabLost>(*event).reason, HasSubstr("no healthy upstream"));
+  EXPECT_LE(streams, 12);  // one every 100 ms
+}
+
 TEST(AgentLabClient, ANameThatAnotherHasIsRefusedAtOnceHoweverPatientTheAgentIs) {
   std::atomic<int> streams = 0;
   TestLab lab([&](TestLab::Stream& stream) {
