@@ -1,5 +1,6 @@
 #include "dataplane/dpdk/metrics_server.h"
 
+#include <CivetServer.h>
 #include <fmt/format.h>
 #include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
@@ -20,6 +21,8 @@ using prometheus::MetricFamily;
 // of such clients do not keep others waiting.
 constexpr const char* kThreads = "256";
 constexpr const char* kTimeoutMs = "1000";
+
+constexpr int kTooLarge = 413;  // RFC 9110 15.5.14
 
 void check_address(const std::string& address, bool insecure) {
   const std::size_t colon = address.rfind(':');
@@ -42,6 +45,18 @@ void check_address(const std::string& address, bool insecure) {
   }
 }
 
+// Called before a request is served; returns its status if it was answered here. The library reads
+// what is left of a request's body before it looks after another client. As long as a byte comes
+// within kTimeoutMs, that takes as long as the client likes. Requests for figures have no body.
+int refuse_body(mg_connection* client) {
+  const bool has_body = mg_get_request_info(client)->content_length > 0 ||
+                        mg_get_header(client, "Transfer-Encoding") != nullptr;
+  if (!has_body) return 0;
+  // Also has the library close the connection at once.
+  mg_send_http_error(client, kTooLarge, "%s", "a request without a body is expected");
+  return kTooLarge;
+}
+
 }  // namespace
 
 class MetricsServer::Source : public prometheus::Collectable {
@@ -57,9 +72,13 @@ MetricsServer::MetricsServer(const std::string& address, bool insecure,
                              std::function<std::vector<MetricFamily>()> take)
     : source_(std::make_shared<Source>(std::move(take))) {
   check_address(address, insecure);
+  CivetCallbacks callbacks;
+  callbacks.begin_request = refuse_body;
   try {
-    exposer_ = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
-        "listening_ports", address, "num_threads", kThreads, "request_timeout_ms", kTimeoutMs});
+    exposer_ = std::make_unique<prometheus::Exposer>(
+        std::vector<std::string>{"listening_ports", address, "num_threads", kThreads,
+                                 "request_timeout_ms", kTimeoutMs},
+        &callbacks);
   } catch (const std::exception& error) {
     throw ConfigError(fmt::format(
         "--metrics: cannot listen at {}: the address is in use, or is not this machine's",

@@ -9,11 +9,12 @@ import resource
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,33 @@ def test_http_clients_that_are_slow_partial_or_a_thousand(tmp_path: Path) -> Non
         # They are gone, and it answers again.
         wait_until(lambda: reachable(port), "figures")
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    line.check_counts()
+
+
+def test_http_clients_that_send_without_end_do_not_keep_others_waiting(tmp_path: Path) -> None:
+    port = free_port()
+    line = Line(tmp_path, [constant(1, "4Mbit/s", layers=2)])
+    heads = (b"GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n",
+             b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n",
+             b"GET /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+             b"fffff\r\n")  # fmt: skip
+    with line.sender(NULL, f"--metrics=127.0.0.1:{port}"), ExitStack() as held:
+        over = threading.Event()
+
+        def trickle(number: int) -> None:
+            with socket.socket() as client, suppress(OSError):  # it was refused
+                client.connect(("127.0.0.1", port))
+                client.sendall(heads[number % len(heads)])
+                while not over.wait(0.2):
+                    client.sendall(b"x")
+
+        clients = [threading.Thread(target=trickle, args=(i,)) for i in range(300)]
+        held.callback(lambda: [client.join() for client in clients])
+        held.callback(over.set)
+        for client in clients:
+            client.start()
+        wait_until(lambda: not any(client.is_alive() for client in clients), "all are refused")
+        assert "tiercast_sender_sent_packets_total" in get(port)
     line.check_counts()
 
 
