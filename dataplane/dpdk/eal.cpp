@@ -239,4 +239,15 @@ void pin_to(unsigned lcore) {
   pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
 }
 
+void leave_workers_cpus(const cpu_set_t& cpus) {
+  cpu_set_t others = cpus;
+  for (const unsigned lcore : Eal::worker_lcores()) {
+    const rte_cpuset_t worker = rte_lcore_cpuset(lcore);
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &worker)) CPU_CLR(cpu, &others);
+    }
+  }
+  sched_setaffinity(0, sizeof cpus, CPU_COUNT(&others) > 0 ? &others : &cpus);
+}
+
 }  // namespace tiercast::dpdk

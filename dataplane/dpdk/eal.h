@@ -1,6 +1,8 @@
 // DPDK's environment (EAL), which a process initialises once, and the devices that it gives.
 #pragma once
 
+#include <sched.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,6 +33,11 @@ class Eal {
 
 // Lets the calling thread run on the CPUs of `lcore` alone.
 void pin_to(unsigned lcore);
+
+// The EAL pins the thread that makes it to its first lcore. That thread and those that it starts
+// (gRPC, HTTP, files) may run for milliseconds at a time, so this gives it the CPUs of `cpus`,
+// those of the process before the EAL, that run no worker; all, if none is without.
+void leave_workers_cpus(const cpu_set_t& cpus);
 
 // Why the EAL would refuse these arguments: CPUs that this machine or process does not have. "" if
 // nothing is wrong with them.

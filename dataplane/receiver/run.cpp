@@ -93,6 +93,7 @@ int run_receiver(const ReceiverOptions& options) {
   std::optional<dpdk::OutputFile> json;  // opened before the run, so that its end cannot fail
   if (!options.json.empty()) json.emplace("--json", options.json);
   const dpdk::Eal eal("tiercast-recv", options.eal_arguments);
+  dpdk::leave_workers_cpus(cpus);  // before the threads that write captures and serve figures
   std::vector<std::unique_ptr<dpdk::Port>> devices;
   std::unique_ptr<Capture> capture;
   Ports ports;
@@ -150,7 +151,6 @@ int run_receiver(const ReceiverOptions& options) {
       rte_thread_unregister();
     });
   }
-  sched_setaffinity(0, sizeof cpus, &cpus);
   const Time begin = agent::monotonic_now();
   const Time end = begin + options.duration;
   bool ended = false;

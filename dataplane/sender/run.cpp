@@ -81,21 +81,7 @@ std::vector<SessionRequest> requests_of(v1::SessionList& list) {
   return requests;
 }
 
-// The EAL pins this thread to its first core. This thread and those that it starts (gRPC, HTTP) may
-// run for milliseconds at a time, so they get the CPUs of `cpus` that run no worker, if there are
-// any.
-void leave_workers_cpus(const cpu_set_t& cpus) {
-  cpu_set_t others = cpus;
-  for (const unsigned lcore : dpdk::Eal::worker_lcores()) {
-    const rte_cpuset_t worker = rte_lcore_cpuset(lcore);
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (CPU_ISSET(cpu, &worker)) CPU_CLR(cpu, &others);
-    }
-  }
-  sched_setaffinity(0, sizeof cpus, CPU_COUNT(&others) > 0 ? &others : &cpus);
-}
-
-// If there are none, this thread gives way to the one that receives.
+// If no CPU is without a worker, this thread gives way to the one that receives.
 void give_way() {
   errno = 0;
   const int niceness = getpriority(PRIO_PROCESS, 0);  // on Linux: that of this thread
@@ -297,7 +283,7 @@ int run_sender(const SenderOptions& options) {
       }
     }
   }
-  leave_workers_cpus(cpus);
+  dpdk::leave_workers_cpus(cpus);
   agent::AgentOptions life = options.agent;
   if (!options.input.empty() && !life.lab.empty()) {
     life.object = agent::sha256(requests.front().input->bytes());

@@ -232,6 +232,21 @@ def test_a_capture_that_cannot_be_written_is_status_1(
     assert f"/dev/full: 0 frames captured, {count} left out" in ended.stdout
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_other_threads_leave_the_receiving_cpu(tmp_path: Path) -> None:
+    cpu, *others = sorted(os.sched_getaffinity(0))
+    program = Program([str(RECEIVER), "-l", str(cpu), "--vdev=net_null0,no-rx=1", *MEMORY, "--",
+                       "--any", f"--pcap={tmp_path}/out.pcap", f"--metrics=127.0.0.1:{PORT}",
+                       f"--ready={tmp_path}/ready"], None)  # fmt: skip
+    wait_until((tmp_path / "ready").exists, "it receives")
+    tasks = list(Path(f"/proc/{program.process.pid}/task").iterdir())
+    allowed = Counter(frozenset(os.sched_getaffinity(int(task.name))) for task in tasks)
+    program.terminate()
+    assert program.wait().status == 0
+    assert allowed[frozenset([cpu])] == 1  # the one that receives
+    assert allowed[frozenset(others)] > 200  # the main thread, that of the capture, and HTTP's
+
+
 def test_a_ring_hands_over_what_is_counted(tmp_path: Path) -> None:
     """net_ring at 50,000 frames a second: what the far end handed over is what was counted."""
     frames = [rlm(session, rank, 5) for session in range(40) for rank in range(8)]
