@@ -290,9 +290,11 @@ void Sender::stop() {
     }
   }
   for (;;) {
-    const std::lock_guard lock(state.mutex);
-    state.collect();
-    if (state.sessions.empty() || state.failed) break;
+    {
+      const std::lock_guard lock(state.mutex);
+      state.collect();
+      if (state.sessions.empty() || state.failed) break;
+    }
     std::this_thread::sleep_for(kEndPoll);
   }
   // First stop the threads that fill the workers' rings, then those that empty them.
