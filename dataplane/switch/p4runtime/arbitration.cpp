@@ -83,7 +83,9 @@ std::vector<ArbitrationNotice> Arbitration::disconnect(StreamId stream) {
   const bool was_primary = role.primary() == stream;
   role.streams.erase(stream);
   role_of_.erase(live);
-  return was_primary ? notify_all(name, role) : std::vector<ArbitrationNotice>();
+  if (was_primary) return notify_all(name, role);
+  if (role.streams.empty() && !role.highest) roles_.erase(name);  // nothing of it is to be kept
+  return {};
 }
 
 bool Arbitration::is_primary(StreamId stream) const {

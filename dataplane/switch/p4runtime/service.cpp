@@ -4,7 +4,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -22,9 +24,32 @@ namespace {
 constexpr std::chrono::microseconds kUpdatesTurn{50};
 // The same for reading: so many counters, registers or meters at a time.
 constexpr std::uint64_t kCellsTurn = 256;
-// Of the answers to Reads under way: room for the largest array of registers.
+// Of the answers to Reads under way: room for the largest array of registers; as much again for
+// observers.
 constexpr std::size_t kAnswerBytes = 512u << 20;
 constexpr std::size_t kMaxStreams = 64;  // each has two threads, whoever opened it
+// Of all observers together, who may not keep controllers out: streams, and Reads at a time, behind
+// which a Write waits.
+constexpr std::size_t kMaxOfObservers = 16;
+
+// One of those that observers have open, for as long as it exists.
+class Place {
+ public:
+  // Throws RequestError RESOURCE_EXHAUSTED if observers have kMaxOfObservers; `what`: for its text.
+  Place(std::atomic<std::size_t>& taken, const char* what) : taken_(taken) {
+    if (taken_.fetch_add(1) < kMaxOfObservers) return;
+    taken_ -= 1;
+    throw RequestError(
+        grpc::RESOURCE_EXHAUSTED,
+        fmt::format("observers have {} {} open, which is their maximum", kMaxOfObservers, what));
+  }
+  ~Place() { taken_ -= 1; }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  std::atomic<std::size_t>& taken_;
+};
 
 template <class Request>
 std::optional<ElectionId> election_id_of(const Request& request) {
@@ -85,6 +110,7 @@ P4RuntimeService::P4RuntimeService(std::uint64_t device_id, DataPlane& data_plan
       data_plane_(data_plane),
       pipelines_(data_plane),
       answer_memory_(kAnswerBytes),
+      answer_memory_of_observers_(kAnswerBytes),
       arbitration_(device_id) {
   data_plane_.set_handlers(
       {[this](std::span<const std::byte> frame) { return packet_in(frame); },
@@ -139,7 +165,10 @@ grpc::Status P4RuntimeService::Read(grpc::ServerContext* context,
                                     const p4::v1::ReadRequest* request,
                                     grpc::ServerWriter<p4::v1::ReadResponse>* writer) {
   return answer([&] {
-    ReadAnswer read(answer_memory_);
+    const bool observes = control::may_only_read(*context);
+    std::optional<Place> place;
+    if (observes) place.emplace(reads_of_observers_, "Reads");
+    ReadAnswer read(observes ? answer_memory_of_observers_ : answer_memory_);
     std::vector<grpc::Status> results;
     {
       const std::lock_guard lock(state_mutex_);
@@ -208,8 +237,15 @@ grpc::Status P4RuntimeService::Capabilities(grpc::ServerContext*,
 
 grpc::Status P4RuntimeService::StreamChannel(grpc::ServerContext* context,
                                              ControllerStream::Stream* stream) {
+  std::optional<Place> place;
   std::optional<ControllerStream> out;
   StreamId id = 0;
+  const bool observes = control::may_only_read(*context);
+  const grpc::Status room = answer([&] {
+    if (observes) place.emplace(streams_of_observers_, "streams");
+    return grpc::Status::OK;
+  });
+  if (!room.ok()) return room;
   {
     const std::lock_guard lock(streams_mutex_);
     if (streams_.size() >= kMaxStreams)
@@ -222,7 +258,7 @@ grpc::Status P4RuntimeService::StreamChannel(grpc::ServerContext* context,
   const grpc::Status status = answer([&] {
     p4::v1::StreamMessageRequest request;
     while (stream->Read(&request)) {
-      if (control::may_only_read(*context))
+      if (observes)
         throw RequestError(grpc::PERMISSION_DENIED,
                            "a message in the stream: a certificate of role controller is needed");
       handle(id, request, *out);

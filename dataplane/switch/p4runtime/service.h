@@ -1,6 +1,8 @@
 // The P4Runtime server (p4.v1.P4Runtime) of one device. gRPC calls it from its own threads.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -62,6 +64,9 @@ class P4RuntimeService final : public p4::v1::P4Runtime::Service {
   DataPlane& data_plane_;
   Pipelines pipelines_;
   AnswerMemory answer_memory_;
+  AnswerMemory answer_memory_of_observers_;
+  std::atomic<std::size_t> reads_of_observers_ = 0;  // under way
+  std::atomic<std::size_t> streams_of_observers_ = 0;
 
   // Lock state_mutex_ first, then streams_mutex_. The data-plane thread takes only the second one,
   // and nobody waits for the data plane while holding it.

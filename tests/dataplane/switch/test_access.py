@@ -18,13 +18,14 @@ from tiercast_controller.base.tls import KeyRole, Tls
 from tiercast_lab.base.certificates import make_keys
 
 from ...free_port import free_port
-from ...patience import PATIENCE_S
+from ...patience import PATIENCE_S, wait_until
 from ...tcp_switch import arbitration, channel, command, running_switch
 
 OK = grpc.StatusCode.OK
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 PROGRAM = grpc.StatusCode.FAILED_PRECONDITION  # the call was permitted, but there is no program
 CONTROLLER, AGENT, OBSERVER = KeyRole
+COMPILED = Path(__file__).resolve().parents[3] / "p4src/compiled"
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +94,36 @@ def test_an_observer_may_listen(address: str, keys: Path) -> None:
         requests.put(None)  # no more requests: the stream then ends with OK
         assert list(stream) == []
         assert stream.code() is OK
+
+
+def test_observers_do_not_keep_controllers_out(keys: Path, tmp_path: Path) -> None:
+    program = ("--json", f"{COMPILED}/tiercast.json", "--p4info",
+               f"{COMPILED}/tiercast.p4info.txtpb")  # fmt: skip
+    registers = p4.Entity(register_entry=p4.RegisterEntry())
+    read = p4.ReadRequest(device_id=1, entities=[registers] * 8)
+    with (
+        running_switch(tmp_path, "--tls", str(keys), *program) as address,
+        channel(address, Tls.of_folder(keys, OBSERVER, AGENT)) as observer,
+        channel(address, Tls.of_folder(keys, CONTROLLER, AGENT)) as controller,
+    ):
+        stub = p4runtime_pb2_grpc.P4RuntimeStub(observer)
+
+        def calls(of: p4runtime_pb2_grpc.P4RuntimeStub) -> dict[str, Callable[[], Any]]:
+            """Streams on which nothing is said, and Reads whose answers nobody takes."""
+            return {"streams": lambda: of.StreamChannel(iter(queue.SimpleQueue().get, None)),
+                    "Reads": lambda: of.Read(read)}  # fmt: skip
+
+        for what, call in calls(stub).items():
+            opened = [call() for _ in range(40)]
+            wait_until(lambda: sum(one.done() for one in opened) >= 24, "24 are refused")  # noqa: B023
+            refused = [one for one in opened if one.done()]
+            assert {one.code() for one in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+            said = f"observers have 16 {what} open, which is their maximum"
+            assert {one.details() for one in refused} == {said}
+            assert len(refused) == 24
+        own = p4runtime_pb2_grpc.P4RuntimeStub(controller)
+        assert arbitration(own, p4.Uint128(low=5)) is OK
+        assert status(lambda: own.Read(read, timeout=PATIENCE_S)) is OK
 
 
 def test_strangers_are_not_served(address: str, keys: Path, tmp_path: Path) -> None:

@@ -165,5 +165,13 @@ TEST_F(ArbitrationTest, RolesAreLimited) {
   EXPECT_EQ(refused(stream, 1000, "1"), grpc::OK);
 }
 
+TEST_F(ArbitrationTest, RolesThatNeverHadAnElectionIdAreForgotten) {
+  for (StreamId stream = 1; stream <= Arbitration::kMaxRoles; ++stream) {
+    update(stream, std::nullopt, std::to_string(stream));
+    arbitration_.disconnect(stream);
+  }
+  EXPECT_EQ(refused(1000, 1000, "other"), grpc::OK);
+}
+
 }  // namespace
 }  // namespace tiercast::vswitch
