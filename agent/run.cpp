@@ -11,6 +11,7 @@
 #include <exception>
 
 #include "agent/clock.h"
+#include "base/standard_output.h"
 #include "base/turn_watch.h"
 
 namespace tiercast::agent {
@@ -211,7 +212,7 @@ int run_main(const char* program, int argc, char** argv,
              int (*run)(const std::vector<std::string>& arguments)) {
   signal(SIGPIPE, SIG_IGN);  // if the reader of the trace goes away, write() reports it as an error
   try {
-    return run({argv + 1, argv + argc});
+    return end_output(program, run({argv + 1, argv + argc}));
   } catch (const ConfigError& error) {
     fmt::print(stderr, "{}: {}\n", program, error.what());
     return 2;

@@ -60,7 +60,7 @@ int run_agent(const AgentOptions& options, v1::Role role, EventLoop& loop, Telem
 
 // The body of an agent's main(). `run` gets the arguments without the program's name and returns
 // the exit status. An exception is printed after `program`, and the status is 2 for ConfigError and
-// 1 for others.
+// 1 for others, as where standard output could not be written.
 int run_main(const char* program, int argc, char** argv,
              int (*run)(const std::vector<std::string>& arguments));
 

@@ -12,15 +12,16 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <iostream>
 #include <memory>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "base/standard_output.h"
 #include "dataplane/engine/api/program.h"
 #include "ns3/agents.h"
 #include "ns3/control_link.h"
@@ -297,7 +298,6 @@ void run_trial() {
   run_queue_disc(trial, [](const marking::PacketRecord& record) {
     marking::write_record(stdout, record, {});
   });
-  if (std::fflush(stdout) != 0) throw std::runtime_error("standard output was closed");
 }
 
 // From 1 to 256.
@@ -307,9 +307,7 @@ bool parse_threads(std::string_view text, std::uint32_t& threads) {
   return error == std::errc() && stopped == end && threads >= 1 && threads <= kMostThreads;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   std::uint32_t threads = 1;
   const bool has_threads =
       argc == 3 && argv[1] == std::string_view("--threads") && parse_threads(argv[2], threads);
@@ -345,3 +343,7 @@ int main(int argc, char** argv) {
     return 1;
   }
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return end_output("tiercast-ns3", run(argc, argv)); }

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/standard_output.h"
 #include "dataplane/delay_line/delay_lines.h"
 
 namespace {
@@ -34,9 +35,7 @@ void print(const tiercast::delay_line::Stats& stats) {
   std::fflush(stdout);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   using namespace tiercast::delay_line;
   std::vector<LineOption> options;
   try {
@@ -76,4 +75,10 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "tiercast-delay-line: {}\n", error.what());
     return error.code() == std::errc::no_such_device ? 2 : 1;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return tiercast::end_output("tiercast-delay-line", run(argc, argv));
 }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/config_error.h"
+#include "base/standard_output.h"
 #include "dataplane/marking/trial.h"
 
 namespace {
@@ -22,9 +23,7 @@ constexpr const char* kHelp =
     "Reads a trial from standard input and writes a record for each packet to standard output.\n"
     "Start it by: tiercast marking KIND\n";
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   if (argc > 1) {
     const std::string argument = argv[1];
     if (argument == "--version") {
@@ -47,9 +46,13 @@ int main(int argc, char** argv) {
                  [](const marking::PacketRecord& record, std::span<const std::uint64_t> values) {
                    marking::write_record(stdout, record, values);
                  });
-    return std::fflush(stdout) == 0 ? 0 : 1;
+    return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tiercast-marking: %s\n", error.what());
     return 2;
   }
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return end_output("tiercast-marking", run(argc, argv)); }

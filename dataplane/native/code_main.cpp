@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/standard_output.h"
 #include "base/text_file.h"
 #include "dataplane/native/source.h"
 
@@ -13,9 +14,7 @@ namespace {
 
 constexpr const char* kUsage = "usage: tiercast-native-code [--key] program.json > program.cpp\n";
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const bool writes_key = argc > 1 && std::string_view(argv[1]) == "--key";
   if (argc != (writes_key ? 3 : 2)) {
     std::cerr << kUsage;
@@ -38,5 +37,11 @@ int main(int argc, char** argv) {
     std::cerr << "tiercast-native-code: " << error.what() << '\n';
     return 2;
   }
-  return std::cout.flush() ? 0 : 2;
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return tiercast::end_output("tiercast-native-code", run(argc, argv));
 }

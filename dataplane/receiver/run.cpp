@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -175,7 +176,8 @@ int run_receiver(const ReceiverOptions& options) {
   threads.clear();
   const double seconds = (agent::monotonic_now() - begin).seconds();
   metrics.reset();
-  fmt::print("{}", summary(ports, seconds));
+  // Not by fmt::print, which throws where this cannot be written, before the report is.
+  std::fputs(summary(ports, seconds).c_str(), stdout);
   bool captured = true;
   if (capture) {
     // Its thread still writes; all figures are final once it has ended.

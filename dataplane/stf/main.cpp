@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/standard_output.h"
 #include "base/text_file.h"
 #include "dataplane/engine/api/program.h"
 #include "dataplane/native/native_code.h"
@@ -62,9 +63,7 @@ tiercast::stf::Verdict run(const fs::path& script, const fs::path& json, bool na
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app{"Runs p4c's STF files (packets in, packets expected) on the engine."};
   app.set_version_flag("--version", "tiercast-stf " TIERCAST_VERSION);
   app.footer(kExamples);
@@ -102,3 +101,7 @@ int main(int argc, char** argv) {
   std::cout << passed << " passed, " << failed << " failed" << std::endl;
   return bad_input ? kBadInput : failed > 0 ? kFailed : 0;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return tiercast::end_output("tiercast-stf", run(argc, argv)); }

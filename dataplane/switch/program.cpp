@@ -20,6 +20,7 @@
 
 #include "base/privileges.h"
 #include "base/sandbox.h"
+#include "base/standard_output.h"
 #include "base/text_file.h"
 #include "dataplane/native/builder.h"
 #include "dataplane/switch/data_plane.h"
@@ -149,9 +150,11 @@ class LogicalSwitch {
 
   void end_service() { server_.reset(); }
 
-  void stop() {
+  // Returns whether the trace, if there is one, is complete.
+  bool stop() {
     data_plane_.stop();
     log_totals(options_.device_id, data_plane_);
+    return !trace_ || trace_->finish();
   }
 
  private:
@@ -229,8 +232,9 @@ int run(const std::vector<Options>& all, const sigset_t& ending) {
   sigwait(&ending, &signal);
   spdlog::info("ended by {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
   for (const auto& one : switches) one->end_service();
-  for (const auto& one : switches) one->stop();
-  return 0;
+  bool traced = true;
+  for (const auto& one : switches) traced &= one->stop();
+  return traced ? 0 : 1;
 }
 
 }  // namespace
@@ -242,7 +246,7 @@ int switch_main(int argc, const char* const* argv) {
   ::mallopt(M_ARENA_MAX, 1);
   std::vector<Options> switches;
   switch (parse_switches(argc, argv, switches)) {
-    case ParseOutcome::kExitOk: return 0;
+    case ParseOutcome::kExitOk: return end_output("tiercast-switch", 0);
     case ParseOutcome::kExitUsage: return kUsage;
     case ParseOutcome::kRun: break;
   }

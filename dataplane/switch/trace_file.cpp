@@ -2,11 +2,14 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "dataplane/switch/options.h"
 
@@ -104,7 +107,8 @@ std::uint64_t parse_trace_sample(std::string_view text) {
 }
 
 TraceFile::TraceFile(const std::string& path, std::uint64_t one_in, const TraceFilter& filter)
-    : owned_(path == "-" ? nullptr : std::fopen(path.c_str(), "we")),
+    : path_(path),
+      owned_(path == "-" ? nullptr : std::fopen(path.c_str(), "we")),
       out_(path == "-" ? stdout : owned_.get()),
       one_in_(one_in),
       filter_(filter) {
@@ -117,10 +121,21 @@ bool TraceFile::wants(std::uint32_t port, std::span<const std::byte> frame) {
 
 void TraceFile::event(const engine::TraceEvent& event) {
   const std::string line = engine::to_json(event) + "\n";
-  std::fwrite(line.data(), 1, line.size(), out_);
+  check(std::fwrite(line.data(), 1, line.size(), out_) == line.size());
   // So that a reader that follows the file sees the end of a packet at once.
   if (event.kind == "transmit" || event.kind == "drop" || event.kind == "packet_in")
-    std::fflush(out_);
+    check(std::fflush(out_) == 0);
+}
+
+bool TraceFile::finish() {
+  check(std::fflush(out_) == 0);
+  return !failed_;
+}
+
+// Packets pass on all the same.
+void TraceFile::check(bool written) {
+  if (written || std::exchange(failed_, true)) return;
+  spdlog::error("--trace {}: {}; lines are missing in it", path_, std::strerror(errno));
 }
 
 }  // namespace tiercast::vswitch

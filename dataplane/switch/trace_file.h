@@ -37,16 +37,23 @@ class TraceFile final : public engine::TraceSink {
 
   bool wants(std::uint32_t port, std::span<const std::byte> frame) override;
   void event(const engine::TraceEvent& event) override;
+  // To be called after the last event. Returns whether all could be written; why not was logged
+  // when it happened first.
+  bool finish();
 
  private:
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
+  void check(bool written);
+
+  const std::string path_;
   std::unique_ptr<std::FILE, Close> owned_;
   std::FILE* out_;
   const std::uint64_t one_in_;
   const TraceFilter filter_;
   std::uint64_t matched_ = 0;
+  bool failed_ = false;
 };
 
 }  // namespace tiercast::vswitch

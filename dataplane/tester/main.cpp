@@ -64,6 +64,7 @@ int run(const std::vector<std::string>& arguments) {
   while (std::getline(std::cin, command)) {
     if (command.empty()) continue;
     std::cout << tester::answer(tester, command) << std::endl;
+    if (!std::cout) break;  // nobody hears it, and run_main() says why
   }
   return 0;
 }

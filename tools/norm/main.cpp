@@ -25,6 +25,7 @@
 #include <system_error>
 
 #include "base/quantity.h"
+#include "base/standard_output.h"
 #include "base/unique_fd.h"
 
 namespace {
@@ -255,9 +256,7 @@ void run(const Options& options, const UniqueFd& stop) {
   node.report("end");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument == "--help" || argument == "-h") {
@@ -287,3 +286,7 @@ int main(int argc, char** argv) {
     return 1;
   }
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return tiercast::end_output("tiercast-norm", run(argc, argv)); }

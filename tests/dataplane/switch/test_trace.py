@@ -77,6 +77,16 @@ def traced(start, program, tools, p4info, tmp_path):
         controller.close()
 
 
+def test_a_trace_that_cannot_be_written_is_named_and_status_1(start, tools, network):
+    switch = start("--port", "1=p1", "--json", str(tools.TO_PORT_1), "--trace", "/dev/full")
+    for _ in range(3):
+        network.ports[1].send(frame("10.0.3.2"))
+    assert len(network.ports[1].receive(3)) == 3  # packets pass all the same
+    assert switch.stop() == 1
+    said = "--trace /dev/full: No space left on device; lines are missing in it"
+    assert switch.log_path.read_text().count(said) == 1
+
+
 def of_kind(events: list[dict], kind: str) -> list[dict]:
     return [event for event in events if event["kind"] == kind]
 
