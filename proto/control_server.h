@@ -3,11 +3,15 @@
 
 #include <grpcpp/impl/codegen/service_type.h>
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
 #include <memory>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "proto/access.h"
 
 namespace tiercast::control {
@@ -23,8 +27,14 @@ class ControlServer {
   ~ControlServer();
 
  private:
+  void accept_all(const std::stop_token& stop);  // a thread of its own
+
   std::string socket_path_;  // empty if it is not a Unix socket
+  UniqueFd wakeup_;
+  std::vector<UniqueFd> listening_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
+  std::jthread accepting_;
 };
 
 }  // namespace tiercast::control

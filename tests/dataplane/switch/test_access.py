@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import queue
+import resource
+import select
 import shutil
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +128,36 @@ def test_observers_do_not_keep_controllers_out(keys: Path, tmp_path: Path) -> No
         own = p4runtime_pb2_grpc.P4RuntimeStub(controller)
         assert arbitration(own, p4.Uint128(low=5)) is OK
         assert status(lambda: own.Read(read, timeout=PATIENCE_S)) is OK
+
+
+def test_connections_of_strangers_do_not_end_the_service(keys: Path, tmp_path: Path) -> None:
+    """They need no certificate to take all descriptors that the process may have."""
+    limit = 200
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))  # the switch's
+    try:
+        with running_switch(tmp_path, "--tls", str(keys)) as address, ExitStack() as held:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            host, _, port = address.rpartition(":")
+            strangers = [held.enter_context(socket.socket()) for _ in range(2 * limit)]
+            for stranger in strangers:
+                stranger.setblocking(False)
+                stranger.connect_ex((host, int(port)))
+            # Some are kept, the others are turned away.
+            wait_until(lambda: len(select.select(strangers, [], [], 0.1)[0]) > limit, "an end")
+            for stranger in strangers:
+                stranger.close()
+
+            def serves() -> bool:
+                with channel(address, Tls.of_folder(keys, CONTROLLER, AGENT)) as there:
+                    stub = p4runtime_pb2_grpc.P4RuntimeStub(there)
+                    return (
+                        status(lambda: stub.Capabilities(p4.CapabilitiesRequest(), timeout=5)) is OK
+                    )
+
+            wait_until(serves, "it serves again")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_strangers_are_not_served(address: str, keys: Path, tmp_path: Path) -> None:
