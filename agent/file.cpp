@@ -28,7 +28,9 @@ UniqueFd open_below(const std::string& path, const std::string& root) {
   if (folder.get() < 0)
     throw ConfigError(fmt::format("--input-root {}: {}", root, std::strerror(errno)));
   const std::string prefix = root.ends_with('/') ? root : root + '/';
-  const std::string below = path.starts_with(prefix) ? path.substr(prefix.size()) : path;
+  std::string below = path;
+  // ROOT//x is below it, too, but by itself /x is not.
+  if (path.starts_with(prefix)) below.erase(0, path.find_first_not_of('/', prefix.size()));
   open_how how{};
   how.flags = kReading;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;

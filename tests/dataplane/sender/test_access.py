@@ -114,8 +114,9 @@ def test_files_are_below_the_input_root(tmp_path: Path) -> None:
                 control.start(transfer(2, file))
         control.start(transfer(2, root / "folder/file"))
         control.start(transfer(3, "in"))
+        control.start(transfer(4, f"{root}//folder/file"))
         control.change(3, parameters={"rla.drop_timeouts": "9"})  # opens the file again
-        assert [one.session.session for one in control.list_sessions().sessions] == [0, 2, 3]
+        assert [one.session.session for one in control.list_sessions().sessions] == [0, 2, 3, 4]
 
 
 def test_without_one_a_unix_sockets_callers_name_any(tmp_path: Path) -> None:
