@@ -68,18 +68,24 @@ class FrameCounter:
 
 def join(parts: Mapping[str, Path], snap_bytes: int, comment: str, to: Path) -> dict[str, int]:
     """Writes the frames of all parts, in the order of time, into one pcapng file. `parts` are pcap
-    files by the name of their interface. Returns the number of frames of each.
+    files by the name of their interface. Returns the number of frames of each. After an OSError
+    there is no such file.
 
     If two frames have the same time, that of the first part is first."""
     counts = dict.fromkeys(parts, 0)
-    with to.open("wb") as file:
-        _write_head(file, list(parts), snap_bytes, comment)
-        streams = [
-            _of_interface(number, name, path) for number, (name, path) in enumerate(parts.items())
-        ]
-        for frame, number, name in heapq.merge(*streams):
-            counts[name] += 1
-            _write_frame(file, number, frame)
+    try:
+        with to.open("wb") as file:
+            _write_head(file, list(parts), snap_bytes, comment)
+            streams = [
+                _of_interface(number, name, path)
+                for number, (name, path) in enumerate(parts.items())
+            ]
+            for frame, number, name in heapq.merge(*streams):
+                counts[name] += 1
+                _write_frame(file, number, frame)
+    except OSError:
+        to.unlink(missing_ok=True)
+        raise
     return counts
 
 

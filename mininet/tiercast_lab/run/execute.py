@@ -82,8 +82,8 @@ def execute(
     summary["files"] = machine.digests([*loaded.sources, *run.files, *locks])
     summary["sources"] = storage.kept(loaded.sources)
     folder.make(summary)
-    run.captures.make_folder()
     try:
+        run.captures.make_folder()
         folder.keep(loaded.sources)
         with run.recorder:
             run.execute(interrupt)
@@ -200,7 +200,7 @@ def _write(run: Run, summary: dict[str, Any]) -> None:
 def _keep_unfinished(run: Run, summary: dict[str, Any], reason: str) -> None:
     """Keeps what there is of a run that was broken off. The disk may be full."""
     summary |= storage.unfinished(reason) | {"complaints": run.complaints}
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, LabError):
         _finish_captures(run, summary)
     with contextlib.suppress(OSError):
         _write(run, summary)

@@ -6,6 +6,7 @@ and takes its rows. docs/ns3.md describes the lines that the two exchange.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tiercast.v1.simulation_pb2 import ControllerAnswer, Scenario
 from tiercast_controller.agents.records import RECEIVERS, SENDERS
@@ -94,9 +95,9 @@ class Ns3Run(Run):
             programs_for(self.loaded),
             self.loaded.experiment.leaves_after / 1e9,
         )
-        log = self.logs / "tiercast-ns3.log"
         began = time.monotonic()
-        with log.open("w") as errors:
+        # In memory, as it may have to say that the disk is full.
+        with open(os.memfd_create("tiercast-ns3.log"), "w+b") as errors:
             child = subprocess.Popen(
                 [binaries.NS3, "--threads", str(self.threads)],
                 stdin=subprocess.PIPE,
@@ -111,10 +112,12 @@ class Ns3Run(Run):
             try:
                 # With many thousands of receivers the child may take long to reach its next line.
                 with interrupt.ending(child.kill):
-                    self._talk(child, controller, interrupt)
+                    self._talk(child, controller, interrupt, errors)
             finally:
                 child.kill()
                 child.wait()
+                with contextlib.suppress(OSError):
+                    (self.logs / "tiercast-ns3.log").write_bytes(_content(errors))
         self.view.say(
             f"{self.loaded.experiment.duration / 1e9:g} s of virtual time "
             f"in {time.monotonic() - began:.1f} s"
@@ -122,7 +125,7 @@ class Ns3Run(Run):
 
     def _talk(
         self, child: subprocess.Popen[bytes], controller: VirtualController,
-        interrupt: Interrupt,
+        interrupt: Interrupt, errors: BinaryIO,
     ) -> None:  # fmt: skip
         to_child, from_child = child.stdin, child.stdout
         assert to_child is not None and from_child is not None  # both are pipes
@@ -160,12 +163,17 @@ class Ns3Run(Run):
         interrupt.check()
         status = child.wait()
         if status != 0 or not ended:
-            text = (self.logs / "tiercast-ns3.log").read_text().strip()
+            text = _content(errors).decode(errors="replace").strip()
             raise RunFailed(f"tiercast-ns3 ended with status {status}: {text or 'no message'}")
 
     def _show(self, row: dict[str, Any]) -> None:
         time_s = row["time_ns"] / 1e9
         self.progress.take(row["kind"], time_s, row["agent"], row)
+
+
+def _content(file: BinaryIO) -> bytes:
+    file.seek(0)
+    return file.read()
 
 
 # Times in seconds are rounded; a leave's latency is not over a rounding too late.
