@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shutil
 import statistics
+import subprocess
+import sys
 import textwrap
 from html.parser import HTMLParser
 from pathlib import Path
@@ -94,6 +97,23 @@ def test_a_run_keeps_what_it_was_made_of(four: list[StoredRun]) -> None:
         summary["defaults"]["sim"]["sim.delta"]
         == known_schemes()["sim"].parameters["sim.delta"].default
     )
+
+
+def test_a_disk_that_is_full_leaves_the_summary_that_was_there(tmp_path: Path) -> None:
+    """As when `report` judges a run. A limit on the size of files stands for the disk."""
+    script = (
+        "import pathlib, resource, sys; from tiercast_lab.results.storage import write_json\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "write_json(pathlib.Path(sys.argv[1]), {'rows': 1000 * [1]})"
+    )
+    summary = tmp_path / "summary.json"
+    summary.write_text("{}")
+    result = subprocess.run(
+        [sys.executable, "-c", script, summary], capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": ":".join(sys.path)},
+    )  # fmt: skip
+    assert result.returncode == 1 and "File too large" in result.stderr
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["{}"]
 
 
 def test_files_of_one_name_are_all_kept(tmp_path: Path) -> None:

@@ -82,6 +82,27 @@ def remedy(*missing: Path) -> str:
     return f"install: {' '.join(packages)}"
 
 
+def resolved(path: Path) -> Path:
+    """The absolute path, with symbolic links followed. Unlike Path.resolve it raises nothing for a
+    name that is too long or a loop of links: whoever opens it is told."""
+    return Path(os.path.realpath(path))
+
+
+def stored_names(results: Path) -> list[str]:
+    """The names of the runs in a folder, oldest first."""
+    return sorted(
+        one for one in names_in(results) if os.path.exists(results / one / "summary.json")
+    )
+
+
+def names_in(folder: Path) -> list[str]:
+    """None if there is no such folder."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
 def from_here(path: Path) -> Path:
     """The path as a terminal shows it: relative to the current folder if it lies below it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -29,6 +29,7 @@ from typing import Any
 import polars as pl
 from tiercast_controller.base.bounded_yaml import kind_of_file
 
+from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, writing
 from tiercast_lab.base.frames import as_float
 from tiercast_lab.base.machine import shown_path
@@ -60,7 +61,7 @@ class RunFolder:
     """The folder of a run about to start. Its name is chosen at once; `make` creates it."""
 
     def __init__(self, results: Path, name: str) -> None:
-        taken = {path.name.rpartition("-")[2] for path in results.glob("*")}
+        taken = {name.rpartition("-")[2] for name in binaries.names_in(results)}
         while (run := secrets.token_hex(2)) in taken:
             pass
         self.id = run  # four hexadecimal digits that no run stored there has
@@ -118,10 +119,8 @@ class RunFolder:
                 (self.path / names[shown_path(source)]).write_bytes(content)
 
     def write(self, name: str, value: dict[str, Any]) -> None:
-        """Writes a JSON file. After an OSError the old file is still whole."""
-        scratch = self.path / f".{name}"
-        scratch.write_text(to_json(value) + "\n")
-        scratch.replace(self.path / name)
+        """As write_json."""
+        write_json(self.path / name, value)
 
     def release_reserve(self) -> None:
         self._reserve.unlink(missing_ok=True)
@@ -174,7 +173,14 @@ def unfinished(reason: str) -> dict[str, Any]:
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(to_json(value) + "\n")
+    """After an OSError, or if this process is killed, the old file is still whole."""
+    scratch = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        scratch.write_text(to_json(value) + "\n")
+        scratch.replace(path)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise
 
 
 def to_json(value: Any) -> str:
@@ -287,7 +293,7 @@ def load_run(directory: Path) -> StoredRun:
         require_files(path)
         summary = json.loads(path.read_text())
     except OSError as error:
-        stored = sorted(found.parent.name for found in directory.parent.glob("*/summary.json"))
+        stored = binaries.stored_names(directory.parent)
         newest = f", such as {stored[-1]}" if stored else ""
         valid = f"valid: a folder below results/{newest}"
         raise InputError(f"{path}: {error.strerror}; {valid}") from None

@@ -131,7 +131,7 @@ class Store:
         return self.folder / key
 
     def has(self, key: str) -> bool:
-        return (self.place(key) / "summary.json").exists()
+        return os.path.exists(self.place(key) / "summary.json")
 
     def outcome(
         self, task: Task[Request], key: str, over: dict[str, Any]
@@ -186,10 +186,8 @@ class Store:
         except InputError as error:
             place = self.place(key)
             raise InputError(f"{error}; without {place} the run is made again") from None
-        scratch = again.with_name(f".{again.name}-{os.getpid()}")
         with storage.writing(self.folder):
-            storage.write_json(scratch, over | storage.measured(measures))
-            scratch.replace(again)
+            storage.write_json(again, over | storage.measured(measures))
         return measures
 
 
