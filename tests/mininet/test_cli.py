@@ -232,6 +232,20 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("kind", ["marking", "bench-a"])
+def test_a_report_that_cannot_be_written_is_named_before_the_trials(
+    kind: str, tmp_path: Path
+) -> None:
+    (tmp_path / kind).touch()
+    (tmp_path / "a.yaml").write_text("name: a\nembedded: tiercast-switch\n")
+    command = ["bench", "--device", tmp_path / "a.yaml"] if kind != "marking" else ["marking"]
+    result = tiercast(*command, "--results", tmp_path)
+    assert (result.returncode, result.stdout) == (EXIT_INPUT, "")
+    assert result.stderr == (
+        f"tiercast: {tmp_path / kind}: File exists; valid: a writable folder with free space\n"
+    )
+
+
 def test_root_is_asked_for_in_the_first_line() -> None:
     result = tiercast("run", "sim-smoke", user="nobody")
     assert result.returncode == EXIT_INPUT

@@ -12,7 +12,7 @@ import typer
 from tiercast_controller.base import units
 
 from tiercast_lab.base import binaries
-from tiercast_lab.base.errors import InputError, among
+from tiercast_lab.base.errors import InputError, among, writing
 from tiercast_lab.cli.output import console, print_json, print_report, say, typed
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def bench(
     names = [
         one.name or one.embedded or file.stem for one, file in zip(described, device, strict=True)
     ]
-    if len(set(names)) < len(names):
+    folders = [binaries.resolved(results) / f"bench-{_safe(name)}" for name in names]
+    if len(set(folders)) < len(names):
         raise InputError(f"--device: two have the same name; give each a `name`: {names}")
     chosen = _sizes(sizes) if sizes is not None else QUICK_SIZES if quick else SIZES
     try:
@@ -98,13 +99,16 @@ def bench(
         raise InputError(f"--late: {error}") from None
     if not 0.05 <= trial_s <= 3600:
         raise InputError(f"--trial is {trial}; valid: 50ms to 60min")
+    for folder in folders:
+        with writing(folder):  # before the trials, which take long
+            folder.mkdir(parents=True, exist_ok=True)
     machine = describe()
     facts = [f"{machine['cores']} CPUs ({machine['cpu']})"]
     found, pages = [], []
     with Interrupt() as interrupt, console.status("") as status:
         # Without a terminal a line for each test has to do.
         begins = status.update if console.is_terminal else partial(typer.echo, err=True)
-        for one, name in zip(described, names, strict=True):
+        for one, name, folder in zip(described, names, folders, strict=True):
             plan = Plan(
                 chosen, trial_s, loss=loss, late_s=late_s,
                 wait_s=0.5 if quick else 2.0,
@@ -119,18 +123,18 @@ def bench(
                 lambda text, name=name: status.update(f"{name}: {text}"),  # type: ignore[misc]
                 lambda test, name=name: begins(f"{name}: {test}"),  # type: ignore[misc]
             )  # fmt: skip
-            safe = "".join(c if c.isalnum() or c in ".-" else "-" for c in name)
-            folder = results.resolve() / f"bench-{safe}"
-            pages.append(write_report(suite, folder, shlex.join(typed()), facts))
-            (folder / "bench.json").write_text(
-                json.dumps({"machine": machine} | suite.as_json(), indent=1) + "\n"
-            )
+            with writing(folder):
+                pages.append(write_report(suite, folder, shlex.join(typed()), facts))
+                (folder / "bench.json").write_text(
+                    json.dumps({"machine": machine} | suite.as_json(), indent=1) + "\n"
+                )
             found.append(suite)
             if not as_json:
                 _print(suite)
     if len(found) > 1:
-        page = write_comparison(found, results.resolve() / "bench", shlex.join(typed()), facts)
-        pages.append(page)
+        folder = binaries.resolved(results) / "bench"
+        with writing(folder):
+            pages.append(write_comparison(found, folder, shlex.join(typed()), facts))
     if as_json:
         all_ = [
             {"report": str(page)} | suite.as_json()
@@ -140,6 +144,11 @@ def bench(
         return
     for page in pages:
         print_report(page)
+
+
+def _safe(name: str) -> str:
+    """As a part of a folder's name."""
+    return "".join(c if c.isalnum() or c in ".-" else "-" for c in name)
 
 
 def _print(suite: Suite) -> None:

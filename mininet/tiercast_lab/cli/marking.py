@@ -10,7 +10,7 @@ import typer
 from tiercast_controller.base.bounded_yaml import kind_of_file
 
 from tiercast_lab.base import binaries
-from tiercast_lab.base.errors import InputError, among
+from tiercast_lab.base.errors import InputError, among, writing
 from tiercast_lab.cli.output import console, print_json, print_report, say, typed
 
 if TYPE_CHECKING:
@@ -117,6 +117,9 @@ def marking(
     files, declared = (own(), {}) if program is None else named(program, "--program")
     binaries.require(binaries.MARKING, files.json, files.p4info)
     chosen = [_marking(text, declared, link) for text in kinds or _all_kinds(files, declared)]
+    folder = binaries.resolved(results) / "marking"
+    with writing(folder):  # before the trials, which take long
+        folder.mkdir(parents=True, exist_ok=True)
     judged = []
     with console.status("") as status:
         for number, one in enumerate(chosen, 1):
@@ -127,8 +130,8 @@ def marking(
                 say(text)
             judged.append(judge(one, link, seconds, seed, files, under))
     judged = with_names(judged)
-    folder = results.resolve() / "marking"
-    page = write_report(judged, link, seconds, folder, shlex.join(typed()), under)
+    with writing(folder):
+        page = write_report(judged, link, seconds, folder, shlex.join(typed()), under)
     if as_json:
         print_json({"report": str(page), "judged": [one.as_json() for one in judged]})
         return
