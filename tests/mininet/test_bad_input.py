@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -349,6 +350,25 @@ def test_a_run_that_is_not_there_is_named_with_those_that_are(
         result = tiercast(command, "nosuch", "--results", folder)
         assert (result.returncode, result.stdout) == (EXIT_INPUT, "")
         assert result.stderr.startswith(f"tiercast: {said}"), result.stderr
+
+
+@pytest.mark.parametrize("name", [300 * "a", "loop/run", f"{300 * 'a'}/run"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", ...], ["export", ..., "--csv"], ["rerun", ...],
+        ["report", "x", "--results", ...],
+        ["run", "sim-smoke", "--runtime=ns3", "--results", ...],
+        ["figure", "sim-2", "--quick", "--results", ...],
+    ],
+)  # fmt: skip
+def test_paths_that_the_system_refuses_are_bad_input(
+    arguments: list[Any], name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    result = tiercast(*(name if one is ... else one for one in arguments), cwd=tmp_path)
+    assert (result.returncode, "Traceback" in result.stderr) == (EXIT_INPUT, False), result.stderr
+    assert "valid: " in result.stderr
 
 
 def test_a_run_is_found_in_the_folder_of_the_option_results(stored, tmp_path: Path) -> None:

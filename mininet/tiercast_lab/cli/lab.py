@@ -101,7 +101,7 @@ def lab(
     captures = capture_options(capture, capture_bytes, capture_snaplen)
     # Each switch has its own namespace, with interfaces to look at.
     options = Options(
-        seed, "mininet", "tiercast", results.resolve(), typed(), captures, links="veth"
+        seed, "mininet", "tiercast", binaries.resolved(results), typed(), captures, links="veth"
     )
     raise typer.Exit(run_lab(loaded, changes, options, script, console))
 

@@ -123,7 +123,7 @@ def run(
 
     captures = capture_options(capture, capture_bytes, capture_snaplen)
     options = Options(
-        seed, runtime, switch, results.resolve(), typed(), captures, devices, link_kind.value,
-        threads_in_run,
+        seed, runtime, switch, binaries.resolved(results), typed(), captures, devices,
+        link_kind.value, threads_in_run,
     )  # fmt: skip
     raise typer.Exit(run_and_report(loaded, options, as_json))

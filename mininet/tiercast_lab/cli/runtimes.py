@@ -55,7 +55,7 @@ def runtimes(
         runnable = [one.on(target) for one in figures if one.mininet.refused is None]
         tasks = [task for one in runnable for task in one.tasks(quick=False)]
         made += make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs))
-    store = Store(results.resolve() / "runs")
+    store = Store(binaries.resolved(results) / "runs")
     before = runtimes_page.read_records()
     for one in figures:
         mine = [outcome for outcome in made if outcome.task.file == one.path]

@@ -63,7 +63,7 @@ def add_to(app: typer.Typer) -> None:
 
 def run_names(incomplete: str) -> list[str]:
     """For the shell's completion: the names of stored runs that begin with what was typed."""
-    return [one for one in stored_names(binaries.RESULTS) if one.startswith(incomplete)]
+    return [one for one in binaries.stored_names(binaries.RESULTS) if one.startswith(incomplete)]
 
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names)]
@@ -170,13 +170,15 @@ def compare(
     from tiercast_lab.study import comparison
 
     if len(runs) < 2:
-        others = [one for one in stored_names(results) if one not in (runs[0].name, "latest")]
+        others = [
+            one for one in binaries.stored_names(results) if one not in (runs[0].name, "latest")
+        ]
         raise InputError(
             f"RUN: {runs[0]} alone; valid: two or more, such as {runs[0]} "
             f"{others[-1] if others else 'and another of the same experiment'}"
         )
     compared = comparison.compare([load_run(found(one, results)) for one in runs])
-    folder = results.resolve() / "comparisons"
+    folder = binaries.resolved(results) / "comparisons"
     with writing(folder):
         page = write_comparison(compared, folder, typed())
     if as_json:
@@ -230,7 +232,9 @@ def rerun(
     with reading(stored.directory):
         before = stored.rows  # a damaged table is named before the run, not after it
     links = summary.get("links", "veth")
-    options = Options(summary["seed"], runtime, switch, results.resolve(), typed(), links=links)
+    options = Options(
+        summary["seed"], runtime, switch, binaries.resolved(results), typed(), links=links
+    )
     to = console_beside(as_json)
     made, report = run_and_store(loaded, options, to)
     print_report(binaries.from_here(report), to)
@@ -292,40 +296,35 @@ def export(
     say(f"{tables} tables, {rows:,} rows: {binaries.from_here(folder)}")
 
 
-def stored_names(results: Path) -> list[str]:
-    """The names of the runs in a folder, oldest first."""
-    return sorted(one.parent.name for one in results.glob("*/summary.json"))
-
-
 def found(run: Path, results: Path) -> Path:
     """The folder of a run, given by its path or its name in `results`. Raises InputError, with the
     names of those that are there."""
     directory = _directory_of(run, results)
     if not os.path.lexists(directory) and directory.parent == results.absolute():
-        names = stored_names(results)
+        names = binaries.stored_names(results)
         if not names:
             raise InputError(f"RUN: no run {run.name!r}: {results} has none; valid: a run's folder")
         raise InputError(f"RUN: no run {among(run.name, names)}")
-    return directory.resolve()
+    return binaries.resolved(directory)
 
 
 def _directory_of(run: Path, results: Path) -> Path:
     """The folder of a path, of a name in `results`, or of an experiment's last run."""
     # A name is a folder here only if there is no such run: an experiment is often in a folder of
     # its name.
-    if len(run.parts) != 1 or (run / "summary.json").exists():
+    if len(run.parts) != 1 or os.path.exists(run / "summary.json"):
         return run.absolute()
     if os.path.lexists(named := results / run):
         return named.absolute()
     of_it = re.compile(rf"\d{{8}}-\d{{6}}-{re.escape(run.name)}-[0-9a-f]{{4}}")
-    last = max((one for one in results.glob("*") if of_it.fullmatch(one.name)), default=None)
-    return (last or (run if os.path.isdir(run) else named)).absolute()
+    last = max((one for one in binaries.names_in(results) if of_it.fullmatch(one)), default=None)
+    return (results / last if last else (run if os.path.isdir(run) else named)).absolute()
 
 
 def _stored(directory: Path) -> StoredRun:
     from tiercast_lab.results.storage import load_run
 
-    run = load_run(directory.resolve())
+    run = load_run(binaries.resolved(directory))
     run.require_rows()
     for file in sorted(set(run.left_out.values())):
         names = listed([name for name, of in run.left_out.items() if of == file])

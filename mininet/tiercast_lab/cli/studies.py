@@ -132,7 +132,7 @@ def _reproduce(
     tasks = [task for one in figures for task in one.tasks(quick)]
     outcomes = make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs))
     folder = f"figures{figures[0].target.folder}" + ("-scaled" if figures[0].is_variant else "")
-    results = results.resolve() / folder
+    results = binaries.resolved(results) / folder
     summaries = []
     with storage.writing(results):
         for one in figures:
@@ -189,7 +189,7 @@ def calibrated(
     outcomes = iter(make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs)))
     made = []
     for number, figures in chosen:
-        folder = results.resolve() / "calibrated" / number.name
+        folder = binaries.resolved(results) / "calibrated" / number.name
         with storage.writing(folder):
             summaries = [
                 write_figure(
@@ -262,7 +262,7 @@ def sweep(
         require_target(target)
     tasks = found.tasks(quick, target)
     outcomes = make_runs(tasks, schemes, results, lambda: RayWorkers(jobs, address))
-    folder = results.resolve() / f"sweeps{target.folder}"
+    folder = binaries.resolved(results) / f"sweeps{target.folder}"
     results_of_cells = results_of(found, outcomes)
     with storage.writing(folder):
         path, summary = write_sweep(results_of_cells, folder, typed(), quick)

@@ -139,6 +139,6 @@ def make_runs(
     from tiercast_lab.show.study_progress import show_runs
     from tiercast_lab.study.runs import Store, run_all
 
-    store = Store(results.resolve() / "runs")
+    store = Store(binaries.resolved(results) / "runs")
     with Interrupt() as interrupt, show_runs(Console(stderr=True)) as shown:
         return run_all(tasks, schemes, store, start_workers, interrupt, shown)
