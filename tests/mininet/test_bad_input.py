@@ -328,6 +328,36 @@ def test_what_is_no_file_is_said_at_once(tmp_path: Path) -> None:
         load_yaml(fifo)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--file", "bytes"], "bytes: not a text file; valid: UTF-8"),
+        (["--file", "pipe"], "pipe: a FIFO; valid: a file"),
+        (["5", "--packet-size", 2**32], "sessions start: --packet-size: '4294967296'; valid: a "),
+        (["5", "--count", 2**32], "sessions start: --count: '4294967296'; valid: a whole number, "),
+        (["32767", "--count", 2], "sessions start: --count 2: sessions up to 32768; valid: up to "),
+    ],
+)
+def test_sessions_that_cannot_be_are_refused_before_a_sender_is_asked(
+    arguments: list[object], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    os.mkfifo(tmp_path / "pipe")
+    result = tiercast("sessions", "start", "--sender=unix:/none", *arguments, cwd=tmp_path)
+    assert result.returncode == EXIT_INPUT
+    assert result.stderr.startswith(f"tiercast: {said}"), result.stderr
+
+
+def test_keys_that_a_full_disk_cuts_are_not_left(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    script = """mount -t tmpfs -o size=4k none disk && head -c 4096 /dev/zero > disk/full
+        "$@" secret 7 disk/h3.keys; status=$?; ls disk; exit $status"""
+    command = ["unshare", "-m", "sh", "-c", script, "sh", ROOT / "tiercast", "sessions", "keys"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (EXIT_INPUT, "full\n")
+    assert "h3.keys: No space left on device; valid: " in result.stderr
+
+
 def test_what_a_run_left_is_no_experiment(stored) -> None:
     result = tiercast("run", stored.directory / "summary.json", "--runtime", "ns3")
     assert result.returncode == EXIT_INPUT

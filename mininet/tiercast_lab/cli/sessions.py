@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from tiercast_controller.base.bounded_yaml import kind_of_file
 from tiercast_controller.base.limits import MAX_LAYERS, MAX_SESSION
 from tiercast_controller.base.units import format_rate
 
@@ -115,12 +116,17 @@ def start(
         Path | None, typer.Option(help="Start the sessions of a file of tiercast-send --sessions.")
     ] = None,
     count: Annotated[
-        int, typer.Option(min=1, help="Number of sessions, numbered upwards from the first.")
+        int,
+        typer.Option(
+            min=1,
+            max=MAX_SESSION + 1,
+            help="Number of sessions, numbered upwards from the first.",
+        ),
     ] = 1,
     scheme: Annotated[str, typer.Option(help="Congestion control.")] = "sim",
     layers: Annotated[int, typer.Option(min=1, max=MAX_LAYERS)] = 1,
     packet_size: Annotated[
-        int | None, typer.Option(min=1, help="IP bytes; 1000 by default.")
+        int | None, typer.Option(min=1, max=2**32 - 1, help="IP bytes; 1000 by default.")
     ] = None,
     seed: Annotated[
         int | None,
@@ -152,6 +158,11 @@ def start(
             raise InputError("sessions start: --keys is for a session's number; a file has `keys`")
         specs = _read(file)
     elif session is not None:
+        if (last := session + count - 1) > MAX_SESSION:
+            raise InputError(
+                f"sessions start: --count {count}: sessions up to {last}; valid: up to "
+                f"{MAX_SESSION}"
+            )
         spec = session_pb2.SessionSpec(
             session=session,
             count=count,
@@ -221,10 +232,15 @@ def keys(
 
     message = _secret(secret).of_session(session).message(receiver)
     try:
-        with open(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(json_format.MessageToJson(message, indent=None) + "\n")
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise InputError(f"{output}: {error.strerror}; valid: a file that is not there") from None
+    try:
+        with open(descriptor, "w") as file:
+            file.write(json_format.MessageToJson(message, indent=None) + "\n")
+    except OSError as error:
+        output.unlink(missing_ok=True)  # a part of it would be no keys, and in the way
+        raise InputError(f"{output}: {error.strerror}; valid: a disk with free space") from None
 
 
 def _secret(file: Path) -> RunKeys:
@@ -287,8 +303,12 @@ def _read(file: Path) -> list[session_pb2.SessionSpec]:
     from google.protobuf import json_format
     from tiercast.v1 import session_pb2
 
+    if (kind := kind_of_file(file)) not in ("a file", ""):  # a FIFO would block
+        raise InputError(f"{file}: {kind}; valid: a file")
     try:
         read = json_format.Parse(file.read_text(), session_pb2.SessionList())
+    except UnicodeDecodeError:
+        raise InputError(f"{file}: not a text file; valid: UTF-8") from None
     except (OSError, json_format.ParseError) as error:
         raise InputError(f"{file}: {error}") from None
     return list(read.sessions)
