@@ -191,6 +191,10 @@ members:
   - {at: 25s, receivers: [6]}
 """
     )
+    assert [note.partition(": ")[2] for note in loaded.notes] == [
+        f"members.{index}.at: {at} is not before the end of the run (20s): nobody {action}s then"
+        for index, at, action in ((0, "25s", "join"), (1, "20s", "join"), (3, "25s", "join"))
+    ] + ["members.4.at: 25s is not before the end of the run (20s): nobody leaves then"]
     (session,) = network_summary(loaded)["sessions"]
     assert {agent: one["absences"] for agent, one in session["receivers"].items()} == {
         "h3": [[0.0, 20.0]], "h4": [[0.0, 20.0]], "h5": [[8.0, 20.0]], "h6": [],

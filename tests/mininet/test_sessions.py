@@ -295,6 +295,16 @@ def test_churn_is_checked(load, old: str, new: str, said: str) -> None:
         load(textwrap.dedent(SMALL) + CHURN.replace(old, new))
 
 
+def test_churn_does_not_end_before_its_session_starts(load) -> None:
+    text = textwrap.dedent(SMALL).replace("sender: 0", "sender: 0, start: 5s")
+    for stop in ("2s", "5s"):
+        with pytest.raises(
+            InputError, match=rf"stop: {stop}; valid: after session 1 starts \(5s\)"
+        ):
+            load(text + CHURN.replace("every: 2s", f"every: 2s, stop: {stop}"))
+    load(text + CHURN.replace("every: 2s", "every: 2s, stop: 6s"))
+
+
 def test_churn_is_bounded_and_one_rule_for_each_receiver(load) -> None:
     many = textwrap.dedent(SMALL).replace("duration: 20s", "duration: 51s")
     with pytest.raises(InputError, match="churn.0.arrivals.every: about 102000 changes; valid: up"):

@@ -543,6 +543,11 @@ class Experiment(Strict):
     def number_of(self, session: int | None) -> int:
         return self.sessions[0].session if session is None else session
 
+    def start_of(self, session: int | None) -> int:
+        """When a session starts, in ns. None is the first one."""
+        session = self.number_of(session)
+        return next(one.start for one in self.sessions if one.session == session)
+
     def end_of(self, session: int | None) -> int:
         """When a session ends, in ns. None is the first one."""
         session = self.number_of(session)
@@ -574,8 +579,9 @@ class Experiment(Strict):
                     changes[session, node].append(MemberChange(at, joins))
         for index, one in enumerate(self.churn):
             session = self.number_of(one.session)
-            start = next(s.start for s in self.sessions if s.session == session)
-            for node, mine in one.changes(index, start, self.end_of(session)).items():
+            for node, mine in one.changes(
+                index, self.start_of(session), self.end_of(session)
+            ).items():
                 changes[session, node] += mine or never
         found = {}
         for who, mine in changes.items():

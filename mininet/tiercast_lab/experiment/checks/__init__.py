@@ -17,6 +17,7 @@ from tiercast_lab.experiment.checks.changes import (
     check_churn,
     check_events,
     check_members,
+    late_members,
     with_nodes,
 )
 from tiercast_lab.experiment.checks.links import (
@@ -121,7 +122,8 @@ def check(
     check_keys(source, loaded)
     check_markings(source, loaded)
     check_expectations(source, loaded)
-    return replace(loaded, notes=_notes(loaded))
+    notes = (*late_members(source, experiment), *_notes(loaded))
+    return replace(loaded, notes=notes)
 
 
 def require_real_time(loaded: LoadedExperiment) -> None:

@@ -136,6 +136,18 @@ def check_members(
             )
 
 
+def late_members(source: Source, experiment: Experiment) -> list[str]:
+    """Notes about changes of members that do not happen, as with a --duration that is shorter."""
+    end = experiment.duration
+    return [
+        f"{source.place(('members', str(index)))}: members.{index}.at: "
+        f"{units.format_duration(event.at)} is not before the end of the run "
+        f"({units.format_duration(end)}): nobody {event.action}s then"
+        for index, event in enumerate(experiment.members)
+        if event.at >= end
+    ]
+
+
 def check_churn(source: Source, experiment: Experiment) -> None:
     """Checks that arrivals lie within their session, and that each receiver comes and goes by one
     rule."""
@@ -147,8 +159,14 @@ def check_churn(source: Source, experiment: Experiment) -> None:
     for index, churn in enumerate(experiment.churn):
         path = ("churn", str(index))
         number = experiment.number_of(churn.session)
-        end = experiment.end_of(number)
+        begin, end = experiment.start_of(number), experiment.end_of(number)
         stop = end if churn.arrivals.stop is None else churn.arrivals.stop
+        if stop <= begin:
+            raise source.error(
+                (*path, "arrivals", "stop"),
+                f"{units.format_duration(stop)}; valid: after session {number} starts "
+                f"({units.format_duration(begin)})",
+            )
         for key, at, most in (("stop", stop, end), ("start", churn.arrivals.start, stop)):
             if at > most or (key == "start" and at == most):
                 raise source.error(
