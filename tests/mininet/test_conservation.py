@@ -43,6 +43,12 @@ def test_rows_that_hold(rows) -> None:
     assert verdict([check], []) == ("reported", [])
 
 
+def test_a_run_in_which_no_packet_was_sent_holds(rows) -> None:
+    """Its session starts just before its end: there are rows of ports, and none of sessions."""
+    (check,) = conservation(Rows({"port": rows["port"]}))
+    assert (check.measured, check.ok) == (0, True)
+
+
 @pytest.mark.parametrize("column", ["entered", "left", "queue_drops", "policy_drops", "pruned"])
 @pytest.mark.parametrize("by", [-1, 2])
 def test_one_packet_at_one_look_makes_a_run_invalid(rows, column: str, by: int) -> None:

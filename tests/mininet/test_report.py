@@ -91,6 +91,14 @@ def test_an_efficiency_above_1_stays_in_its_chart(stored) -> None:
         assert panel.y_max == pytest.approx(top)
 
 
+def test_a_run_without_a_receiver_has_its_charts_all_the_same(stored) -> None:
+    (session,) = stored.summary["network"]["sessions"]
+    for receiver in session["receivers"].values():
+        receiver["absences"] = [[0.0, 20.0]]
+    panels = {panel.key: panel for panel in all_panels(stored)}
+    assert panels["e-efficiency"].y_max == 1.1
+
+
 def test_a_scheme_with_one_rate_has_panels_of_its_own(beside_tcp) -> None:
     panels = {panel.key: panel for panel in all_panels(beside_tcp)}
     assert list(panels) == [

@@ -48,7 +48,9 @@ def conservation(rows: Rows) -> list[Check]:
         return [Check("unaccounted", None, None, "packets", NOT_COUNTED)]
     # An error at one sample persists in later ones. Sessions sort before their ports.
     wrong = counted.filter(pl.any_horizontal(pl.col(*DIFFERENCES) != 0))
-    places = wrong.unique(["agent", "port", "session", "layer"], keep="first", maintain_order=True)
+    # Without a packet of a session there are no rows of sessions.
+    keys = [one for one in ("agent", "port", "session", "layer") if one in wrong.columns]
+    places = wrong.unique(keys, keep="first", maintain_order=True)
     named = [_sentence(one) for one in places.head(SHOWN).iter_rows(named=True)]
     if len(places) > SHOWN:
         named.append(f"and {len(places) - SHOWN} more")

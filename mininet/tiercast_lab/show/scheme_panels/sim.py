@@ -123,7 +123,7 @@ def efficiency(run: StoredRun) -> Panel:
         "received / available",
         [Series("efficiency", middles(edges), values, COLOURS[0])],
         references,
-        y_max=max(1.1, *values[np.isfinite(values)]),  # above 1 where a link makes copies
+        y_max=max([1.1, *values[np.isfinite(values)]]),  # above 1 where a link makes copies
     )
 
 
