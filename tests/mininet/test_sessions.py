@@ -159,6 +159,7 @@ def test_the_part_of_a_window_in_which_a_session_is_present(stored, window, span
     ("more", "said"),
     [
         ("start: 4s, stop: 4s", r"sessions.1.stop: 4s; valid: from 4.1s, .* to .*\(20s\)"),
+        ("start: 20s", r"sessions.1.start: 20s; valid: before the end of the run \(20s\)"),
         ("stop: 21s", r"sessions.1.stop: 21s; valid: from 100ms"),
         ("stop: soon", "sessions.1.stop: 'soon' is not a time"),
     ],

@@ -50,7 +50,7 @@ def sessions_of(
                 (*path, "scheme"), f"unknown scheme {among(session.scheme, schemes)}"
             )
         _check_scheme(source, path, session, schemes)
-        _check_stop(source, path, session, experiment.duration)
+        _check_times(source, path, session, experiment.duration)
         senders = session.senders or [session.sender]
         _check_senders(source, path, senders, nodes)
         if session.receivers == "leaves":
@@ -186,7 +186,13 @@ def wrong_parameter(name: str, value: object, scheme: SchemeInfo) -> str:
     return ""
 
 
-def _check_stop(source: Source, path: KeyPath, session: Session, duration: int) -> None:
+def _check_times(source: Source, path: KeyPath, session: Session, duration: int) -> None:
+    if session.start >= duration:
+        raise source.error(
+            (*path, "start"),
+            f"{units.format_duration(session.start)}; valid: before the end of the run "
+            f"({units.format_duration(duration)})",
+        )
     least = session.start + START_SPREAD_NS
     if session.stop is not None and not least <= session.stop <= duration:
         raise source.error(
