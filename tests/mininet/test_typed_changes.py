@@ -146,6 +146,25 @@ def test_an_idle_lab_has_the_sessions_that_were_started(load: Load) -> None:
     assert (lived.experiment.events, lived.experiment.members, lived.flows) == ([], [], {})
 
 
+def test_what_waits_for_a_session_that_was_not_started_is_left_out(load: Load) -> None:
+    text = SMALL.replace(
+        "layers: 2}\n", "layers: 2}\n      - {scheme: single, sender: 0, session: 2, start: 15s}\n"
+    )
+    more = """
+    members:
+      - {session: 2, at: 5s, receivers: [4], action: join}
+    churn:
+      - session: 2
+        receivers: [3]
+        arrivals: {every: 1s}
+        stay: {distribution: constant, mean: 2s}
+    """
+    lived = begun(load, more, text=text).until(10 * S)
+    assert lived is not None
+    assert [one.session for one in lived.experiment.sessions] == [1]
+    assert not lived.experiment.members and not lived.experiment.churn
+
+
 def test_a_lab_ends_after_its_last_change(load: Load) -> None:
     typed = begun(load)
     typed.change_link(3 * S, {"link": "1-3", "up": False}, "link 1-3 down")

@@ -133,23 +133,27 @@ class TypedChanges:
     def until(self, end: int) -> LoadedExperiment | None:
         """The experiment as it was until `end`; None if no session was started."""
         data = copy.deepcopy(self._data)
-        idle = {self._entry_of(number) for number in self.idle}
-        data["sessions"] = [
-            _ending(session, "stop", end)
-            for index, session in enumerate(data["sessions"])
-            if index not in idle and _start(session) < end
-        ]
-        if not data["sessions"]:
+        sessions = data["sessions"]
+        there = {
+            number
+            for number in self._numbers
+            if number not in self.idle and _start(sessions[self._entry_of(number)]) < end
+        }
+        if not there:
             return None
+        entries = {self._entry_of(number) for number in there}
+        data["sessions"] = [_ending(sessions[index], "stop", end) for index in sorted(entries)]
         data["traffic"] = [
             _ending(entry, "stop", end) for entry in data.get("traffic", ()) if _start(entry) < end
         ]
-        for key in ("events", "members"):
-            data[key] = [entry for entry in data.get(key, ()) if _begin(entry) < end]
+        for key in ("events", "members", "churn"):
+            data[key] = [
+                entry
+                for entry in data.get(key) or ()
+                if _begin(entry) < end and (key == "events" or self._session_of(entry) in there)
+            ]
         data["churn"] = [
-            entry | {"arrivals": _ending(entry["arrivals"], "stop", end)}
-            for entry in data.get("churn", ())
-            if _begin(entry) < end
+            entry | {"arrivals": _ending(entry["arrivals"], "stop", end)} for entry in data["churn"]
         ]
         for key in DROPPED_IF_IDLE:
             if not data[key]:
