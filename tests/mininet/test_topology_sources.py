@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import networkx
 import pytest
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
+from tiercast_lab.experiment import topology_sources
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.topology_sources import great_circle
@@ -212,6 +214,17 @@ def test_what_a_graphml_file_calls_place_is_no_coordinates(
             )
             for place in ("5", "'Berlin'", "'12'", "[1]", "None")
         ),
+        *(
+            (
+                "python: net.py:f",
+                GRAPH.format(f"g.add_node(0, Longitude={x}, Latitude={y})"),
+                f"topology.python: net.py:f: node 0: {said}",
+            )
+            for x, y, said in (
+                (0, 1e308, "Latitude is 1e+308; valid: -90 to 90"),
+                (500, 0, "Longitude is 500.0; valid: -360 to 360"),
+            )
+        ),
         ("tree: {depth: 1}, names: {²: x}", "", "topology.names.²: no node '²'; valid: 0, 1, 2"),
         ("tree: {depth: 1}, names: {7: x}", "", "topology.names.7: no node '7'; valid: 0, 1, 2"),
     ],
@@ -298,6 +311,55 @@ def test_numbers_in_keys_of_links_are_numbers_whatever_nodes_are_called(load) ->
     for names in ("{}", "{1: '2', 2: '1'}"):
         found = links_of(load(f"{topology}, names: {names}", sessions="{scheme: sim, sender: 0}"))
         assert found["0-1"][0] == 2_000_000 and list(found) == ["0-1", "0-2"]
+
+
+@pytest.mark.parametrize(
+    "form", ["nodes: [0, 1, 2], links: {0-1: {}, 0-2: {}}", "tree: {depth: 1}"]
+)
+def test_two_numbers_are_a_link_by_its_numbers_wherever_one_is_meant(load, form: str) -> None:
+    sessions = "{scheme: sim, sender: 0}]\ntrace: [{link: 0-1}, {link: 0>2}]\n#"
+    loaded = load(f"{form}, names: {{1: '2', 2: '1'}}", sessions=sessions)
+    assert [one.link for one in loaded.experiment.trace] == ["0-1", "0>2"]
+
+
+DASHES = "names: {0: A, 1: B-C, 2: A-B, 3: C}"
+
+
+@pytest.mark.parametrize(
+    ("topology", "place"),
+    [
+        (
+            f"nodes: [0, 1, 2, 3], links: {{0-1: {{}}, 2-3: {{}}, 1-2: {{}}}}, {DASHES}",
+            "trace.0.link",
+        ),
+        (f"nodes: [0, 1, 2, 3], links: {{A-B-C: {{}}}}, {DASHES}", "topology.links.A-B-C"),
+        (f"tree: {{depth: 1, fanout: 3}}, {DASHES}", "trace.0.link"),
+    ],
+    ids=["listed", "keys", "tree"],
+)
+def test_a_text_that_names_two_links_is_refused(load, topology: str, place: str) -> None:
+    sessions = "{scheme: sim, sender: 0}]\ntrace: [{link: A-B-C}]\n#"
+    said = f"{place}: 'A-B-C' names several links; valid: one by its numbers, 0-1, 2-3"
+    with pytest.raises(InputError, match=said):
+        load(topology, sessions=sessions)
+
+
+def test_many_nodes_of_one_name_are_told_apart_at_once() -> None:
+    began = time.monotonic()
+    labels = {str(node): "".join(["no", "ne"]) for node in range(40_000)}  # texts of their own
+    assert topology_sources._unique(labels)["7"] == "none (7)"
+    assert time.monotonic() - began < 5  # half a minute if each is searched in the others
+
+
+@pytest.mark.parametrize("fast", ["LinkSpeedRaw=9e6", "rate='9Mbit/s'"])
+def test_the_fastest_of_parallel_links_counts(load, fast: str) -> None:
+    """Whichever comes first, and whichever way its rate is said."""
+    slow = ["rate='2Mbit/s'", "LinkSpeedRaw=1e6"]
+    for parallel in ([fast, *slow], [*slow, fast]):
+        added = "".join(f"    g.add_edge(0, 1, {one})\n" for one in parallel)
+        code = f"import networkx\ndef f():\n    g = networkx.MultiGraph()\n{added}    return g\n"
+        loaded = load("python: net.py:f", code, "{scheme: sim, sender: 0}")
+        assert links_of(loaded)["0-1"][0] == 9_000_000
 
 
 def test_a_name_given_twice_is_refused(load) -> None:

@@ -12,14 +12,15 @@ import math
 import re
 import sys
 import traceback
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from tiercast_controller.base.bounded_yaml import kind_of_file, shown
-from tiercast_controller.base.units import MAX_RATE, format_rate
+from tiercast_controller.base.units import MAX_RATE, format_rate, parse_rate
 
 from tiercast_lab.base.errors import InputError, among, closest, listed
 from tiercast_lab.experiment.yaml_source import KeyPath, Source
@@ -41,6 +42,7 @@ _IGNORED_OF_LINKS = {
     *("node1", "node2", "port1", "port2", "intfName1", "intfName2", "addr1", "addr2"),
     *("use_htb", "use_hfsc", "use_tbf"),
 }
+_IN_NUMBERS = re.compile("[0-9]{1,6}[->][0-9]{1,6}")  # a link, or a direction
 _PLAIN_LINKS = ("Link", "TCLink", "TCULink", "OVSLink")
 
 
@@ -208,7 +210,7 @@ def _of_graph(graph: nx.Graph[Hashable], scale: float) -> dict[str, Any]:
     missing remains as `link` says."""
     numbers = _numbers(graph.nodes)
     coordinates = {
-        node: (float(data["Longitude"]), float(data["Latitude"]))
+        node: (_degrees(node, data, "Longitude", 360), _degrees(node, data, "Latitude", 90))
         for node, data in graph.nodes(data=True)
         if _is_number(data.get("Longitude")) and _is_number(data.get("Latitude"))
     }
@@ -225,16 +227,16 @@ def _of_graph(graph: nx.Graph[Hashable], scale: float) -> dict[str, Any]:
         if f"{numbers[b]}-{numbers[a]}" in links:
             name = f"{numbers[b]}-{numbers[a]}"
         change = {key: data[key] for key in _OF_A_LINK if key in data}
-        speed = data.get("LinkSpeedRaw", 0)
+        speed, own = data.get("LinkSpeedRaw", 0), _rate_of(change)
         rate = max(0.0, float(speed) * scale) if _is_number(speed) else 0.0
         if math.isinf(rate):
             raise ValueError(
                 f"link {a}-{b}: LinkSpeedRaw {shown(speed)} times rate_scale {shown(scale)}; "
                 f"valid: up to {format_rate(MAX_RATE)}"
             )
-        if name in links and rate <= rates[name]:
+        if name in links and (own or rate) <= rates[name]:
             continue  # of parallel links, the fastest
-        rates[name] = rate
+        rates[name] = own or rate
         if rate and "rate" not in change:
             change["rate"] = f"{max(1, round(rate))}bit/s"
         if "delay" not in change and a in coordinates and b in coordinates:
@@ -253,6 +255,22 @@ def _of_graph(graph: nx.Graph[Hashable], scale: float) -> dict[str, Any]:
     }:
         found["places"] = {str(numbers[node]): place for node, place in places.items()}
     return found
+
+
+def _rate_of(change: Mapping[str, Any]) -> float:
+    """The rate that a link says in the experiment's words; 0 without one, or for one that is none,
+    which is refused when the network is read."""
+    try:
+        return parse_rate(change.get("rate"))
+    except ValueError:
+        return 0.0
+
+
+def _degrees(node: Hashable, data: Mapping[str, Any], key: str, most: int) -> float:
+    value = float(data[key])
+    if abs(value) > most:
+        raise ValueError(f"node {node}: {key} is {shown(value)}; valid: {-most} to {most}")
+    return value
 
 
 def _place(node: Hashable, place: Any) -> list[float]:
@@ -362,10 +380,9 @@ def _numbers(nodes: Iterable[Hashable]) -> dict[Hashable, int]:
 
 def _unique(names: dict[str, str]) -> dict[str, str]:
     """Names of several nodes get their numbers, too."""
-    seen = list(names.values())
+    seen = Counter(names.values())
     return {
-        number: name if seen.count(name) == 1 else f"{name} ({number})"
-        for number, name in names.items()
+        number: name if seen[name] == 1 else f"{name} ({number})" for number, name in names.items()
     }
 
 
@@ -386,8 +403,8 @@ def _is_number(value: object) -> bool:
 
 def _renamed(source: Source, links: Mapping[str, Any]) -> dict[str, Any]:
     """The links with numbers instead of names."""
-    link = _links_by_name(source.data["topology"])
-    return {link(name): change for name, change in links.items()}
+    link = _links_by_name(source)
+    return {link(("topology", "links", name), name): change for name, change in links.items()}
 
 
 def _numbers_by_name(topology: Mapping[str, Any]) -> dict[str, int]:
@@ -397,52 +414,74 @@ def _numbers_by_name(topology: Mapping[str, Any]) -> dict[str, int]:
     return {str(name): int(node) for node, name in names.items() if _is_node(str(node))}
 
 
-def _links_by_name(topology: Mapping[str, Any]) -> Callable[[str], str]:
-    """What gives a link, or a direction, its name in numbers. Other text stays as it is."""
+def _links_by_name(source: Source) -> Callable[[KeyPath, str], str]:
+    """What gives a link, or a direction, at a key path its name in numbers. Other text stays as it
+    is. Two numbers are numbers, whatever nodes are called."""
+    topology = source.data["topology"]
     known = _link_names(topology)
     numbers = _numbers_by_name(topology)
 
-    def link(text: str) -> str:
+    def link(path: KeyPath, text: str) -> str:
         if text in known:
-            return known[text]
+            return _only(source, path, text, known[text])
         if "nodes" in topology:  # all links are listed
             return text
         # The links of a tree are not: parent first, whose number is the lower one.
-        if found := _ends_by_name(text, numbers):
-            a, sign, b = found
-            return f"{a}>{b}" if sign == ">" else f"{min(a, b)}-{max(a, b)}"
-        return text
+        found = [
+            f"{a}>{b}" if sign == ">" else f"{min(a, b)}-{max(a, b)}"
+            for a, sign, b in _ends_by_name(text, numbers)
+        ]
+        return _only(source, path, text, found) if found else text
 
     return link
 
 
-def _ends_by_name(text: str, numbers: Mapping[str, int]) -> tuple[int, str, int] | None:
+def _only(source: Source, path: KeyPath, text: str, found: Collection[str]) -> str:
+    """Raises InputError where names that contain a `-` make a text the name of several links."""
+    if len(several := list(dict.fromkeys(found))) > 1:
+        raise source.error(
+            path, f"{shown(text)} names several links; valid: one by its numbers, {listed(several)}"
+        )
+    return several[0]
+
+
+def _ends_by_name(text: str, numbers: Mapping[str, int]) -> list[tuple[int, str, int]]:
     """The nodes of a link or a direction, and the sign between them, if it names at least one of
-    them. A name may contain the sign."""
+    them. A name may contain the sign, so there may be several ways to read it."""
+    if _IN_NUMBERS.fullmatch(text):
+        return []
+    found = []
     for sign in re.finditer("[->]", text):
         ends = text[: sign.start()], text[sign.end() :]
         if numbers.keys() & set(ends) and all(one in numbers or _is_node(one) for one in ends):
             a, b = (numbers[one] if one in numbers else int(one) for one in ends)
-            return a, sign[0], b
-    return None
+            found.append((a, sign[0], b))
+    return found
 
 
-def _link_names(topology: Mapping[str, Any]) -> dict[str, str]:
-    """The name of each link, and its directions, by all that a user may write for it."""
+def _link_names(topology: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The names of the links, and of their directions, by all that a user may write for them."""
     names = topology.get("names")
     links = topology.get("links")
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     if not isinstance(names, dict) or not isinstance(links, dict):
         return found
+
+    def add(text: str, means: str) -> None:
+        if not _IN_NUMBERS.fullmatch(text):
+            found.setdefault(text, []).append(means)
+
     for link in links:
         a, dash, b = link.partition("-")
         if not dash:
             continue
         first, second = str(names.get(a, a)), str(names.get(b, b))
         for x, y in ((first, second), (first, b), (a, second)):
-            found |= {f"{x}-{y}": link, f"{y}-{x}": link}
-            found |= {f"{x}>{y}": f"{a}>{b}", f"{y}>{x}": f"{b}>{a}"}
-        found |= {f"{b}-{a}": link}
+            add(f"{x}-{y}", link)
+            add(f"{y}-{x}", link)
+            add(f"{x}>{y}", f"{a}>{b}")
+            add(f"{y}>{x}", f"{b}>{a}")
+        found[f"{b}-{a}"] = [link]
     return found
 
 
@@ -467,11 +506,13 @@ def _number_links(source: Source) -> None:
     by_number: dict[str, Any] = {}
     for link, keys in links.items():
         name = link
-        in_numbers = all(map(_is_node, link.split("-")))  # whatever nodes are called
-        if not in_numbers and (found := _ends_by_name(link, numbers)) and found[1] == "-":
-            a, _, b = found
-            name = f"{a}-{b}" if "nodes" in topology else f"{min(a, b)}-{max(a, b)}"
-            renamed[link] = name
+        found = [
+            f"{a}-{b}" if "nodes" in topology else f"{min(a, b)}-{max(a, b)}"
+            for a, sign, b in _ends_by_name(link, numbers)
+            if sign == "-"
+        ]
+        if found:
+            name = renamed[link] = _only(source, (*path, link), link, found)
         if name in by_number:
             raise source.error((*path, link), f"link {name} is given twice; valid: once")
         by_number[name] = keys
@@ -492,7 +533,7 @@ def _number_nodes(source: Source) -> None:
     data = source.data
     topology = data["topology"]
     numbers = _numbers_by_name(topology)
-    link = _links_by_name(topology)
+    link = _links_by_name(source)
 
     def number(path: KeyPath, value: object, keywords: Iterable[str]) -> object:
         if not isinstance(value, str) or value in keywords:
@@ -527,12 +568,15 @@ def _number_nodes(source: Source) -> None:
     each("expect", ("receiver",))
     each("state", ("node",))
     for key in ("events", "expect", "trace", "state"):
-        for _, entry in _entries(data, key):
+        for at, entry in _entries(data, key):
             if isinstance(entry.get("link"), str):
-                entry["link"] = link(entry["link"])
+                entry["link"] = link((*at, "link"), entry["link"])
     drawn = topology.get("drawn")
     if isinstance(drawn, dict) and isinstance(drawn.get("links"), list):
-        drawn["links"] = [link(one) if isinstance(one, str) else one for one in drawn["links"]]
+        drawn["links"] = [
+            link(("topology", "drawn", "links", str(index)), one) if isinstance(one, str) else one
+            for index, one in enumerate(drawn["links"])
+        ]
     if isinstance(switches := topology.get("switches"), dict):
         path = ("topology", "switches")
         by_number: dict[str, Any] = {}
