@@ -578,6 +578,32 @@ def test_a_summary_that_is_damaged_is_bad_input(stored, tmp_path: Path) -> None:
         answers(directory)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("traced", [5]),
+        ("traced", [{"link": "0>1"}]),
+        ("flow_ports", []),
+        ("grounds", {"bounds": 5}),
+        ("grounds", {"hidden_queues": [], "complaints": []}),
+    ],
+)
+def test_what_is_only_in_some_summaries_is_checked_too(stored, key: str, value: object) -> None:
+    summary = json.loads((stored.directory / "summary.json").read_text())
+    (stored.directory / "summary.json").write_text(json.dumps(summary | {key: value}))
+    with pytest.raises(InputError, match=rf"summary.json: {key}\b"):
+        load_run(stored.directory)
+
+
+@pytest.mark.parametrize("time", ['"x"', "1e300", "18446744073709551616", "null", "[1]"])
+def test_times_of_lines_are_whole_numbers(stored, time: str) -> None:
+    lines = stored.directory / "rows/received.jsonl"
+    lines.write_text('{"time_ns": 5, "agent": "h3", "bytes": 7}\n'
+                     f'{{"time_ns": {time}, "agent": "h3", "bytes": 7}}\n')  # fmt: skip
+    with pytest.raises(InputError, match="rows/received.jsonl: "):
+        _ = load_run(stored.directory).rows
+
+
 def test_rows_that_are_damaged_are_bad_input(stored, tmp_path: Path) -> None:
     kinds = [path.name for path in (stored.directory / "rows").glob("*.parquet")]
     for kind in kinds:

@@ -75,7 +75,7 @@ def not_judged(grounds: Grounds) -> dict[str, Any]:
 def judged_now(run: StoredRun, schemes: dict[str, SchemeInfo]) -> StoredRun:
     """The run with a verdict: judges it if its measures could not be taken at its end, and stores
     that. Raises InputError if they still cannot."""
-    if GROUNDS not in run.summary:
+    if run.summary.get(GROUNDS) is None:
         return run
     expected = experiment_of(run, schemes).experiment.expect
     grounds = Grounds(**run.summary[GROUNDS])

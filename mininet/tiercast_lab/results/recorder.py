@@ -148,6 +148,8 @@ def checked_rows(folder: Path, frames: Frames) -> Frames:
             raise InputError(
                 f"{folder}: {kind} is not a table of rows; valid: numbers in time_s, text in agent"
             )
+        if frame["time_s"].null_count() or frame["agent"].null_count():
+            raise InputError(f"{folder}: {kind} has rows without time_s or agent; valid: both")
         for name, of in frame.schema.items():
             is_text = name in (*TEXT, *TEXT_OF.get(kind, ())) or kind.startswith(CONTROLLERS)
             if not (of.is_numeric() or of == pl.Boolean or (is_text and of == pl.String)):
@@ -188,8 +190,11 @@ def rows_of_lines(lines: bytes, path: Path) -> pl.DataFrame:
         frame = pl.read_ndjson(io.BytesIO(lines), infer_schema_length=None)
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{path}: not lines of JSON: {error}") from None
+    times = frame["time_ns"]
+    if times.dtype != pl.Int64 or times.null_count():
+        raise InputError(f"{path}: {times.dtype} in time_ns; valid: a whole number in each row")
     # polars would multiply by 1e-9, which does not give exactly 0.3.
-    time_s = pl.Series("time_s", frame["time_ns"].to_numpy() / 1e9)
+    time_s = pl.Series("time_s", times.to_numpy() / 1e9)
     fields = pl.exclude("time_ns", "agent", "kind")
     # A column that this kind of switch does not count holds unknown numbers.
     frame = frame.with_columns(pl.selectors.by_dtype(pl.Null).cast(pl.Float64))

@@ -223,6 +223,24 @@ class CaptureSummary(Part):
     directions: dict[str, CapturedDirection]
 
 
+class KindOfMarking(Part):
+    kind: str
+
+
+class TracedDirection(Part):
+    link: str
+    share: float
+    marking: KindOfMarking | None
+    rate_bps: Annotated[int, Field(ge=0)]
+    packet_bytes: Annotated[int, Field(ge=1)]
+
+
+class GroundsData(Part):
+    bounds: dict[str, float | None] | None
+    hidden_queues: list[str]
+    complaints: list[str]
+
+
 class Summary(Part):
     run: str
     title: str
@@ -242,6 +260,9 @@ class Summary(Part):
     files: dict[str, str] = {}
     sources: dict[str, KeptName] = {}
     captures: list[CaptureSummary] = []
+    traced: list[TracedDirection] = []
+    flow_ports: dict[str, int] = {}
+    grounds: GroundsData | None = None  # of a run that is still to be judged
     verdict: str
     reasons: list[str]
     complaints: list[str]
