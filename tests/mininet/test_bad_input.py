@@ -648,6 +648,10 @@ def test_a_fault_of_ours_is_no_bad_input(stored) -> None:
         ("reproduce --jobs 0", "reproduce: --jobs: '0'; valid: a whole number, 1 or more"),
         ("reproduce --jobs 2.5", "reproduce: --jobs: '2.5'; valid: a whole number, 1 or more"),
         (
+            "marking --seconds nan",
+            "marking: --seconds: 'nan'; valid: a number, 1 to 10000",
+        ),
+        (
             "sessions start 70000",
             "sessions start: session: '70000'; valid: a whole number, 0 to 32767",
         ),

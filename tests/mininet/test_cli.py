@@ -246,6 +246,15 @@ def test_a_report_that_cannot_be_written_is_named_before_the_trials(
     )
 
 
+def test_a_file_in_a_folder_that_is_closed_to_the_user_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "closed/folder").mkdir(parents=True)
+    (tmp_path / "closed").chmod(0o700)
+    file = tmp_path / "closed/folder/x.yaml"
+    result = tiercast("run", file, "--runtime", "ns3", user="nobody")
+    assert (result.returncode, "Traceback" in result.stderr) == (EXIT_INPUT, False), result.stderr
+    assert f"no experiment '{file}'; valid: " in result.stderr
+
+
 def test_root_is_asked_for_in_the_first_line() -> None:
     result = tiercast("run", "sim-smoke", user="nobody")
     assert result.returncode == EXIT_INPUT

@@ -96,7 +96,7 @@ def stored_names(results: Path) -> list[str]:
 
 
 def names_in(folder: Path) -> list[str]:
-    """None if there is no such folder."""
+    """None if there is no such folder, or it is closed to this user."""
     try:
         return os.listdir(folder)
     except OSError:
@@ -159,5 +159,5 @@ def _closest_file(name: str) -> str:
     folder, file = os.path.split(name)
     if not folder and not file.endswith(".yaml"):
         return ""
-    there = [found.name for found in sorted(Path(folder).glob("*.yaml"))]
+    there = sorted(one for one in names_in(Path(folder)) if one.endswith(".yaml"))
     return closest(file, there, name.removesuffix(file))

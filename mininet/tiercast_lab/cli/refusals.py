@@ -73,4 +73,5 @@ def _invalid(error: typer.BadParameter, parameter: Any) -> str:
     if low is None:
         return error.message
     valid = f"{low} or more" if high is None else f"{low} to {high}"
-    return f"{shown(seen)}; valid: a whole number, {valid}"
+    kind = "a number" if annotation is float else "a whole number"
+    return f"{shown(seen)}; valid: {kind}, {valid}"
