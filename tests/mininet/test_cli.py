@@ -246,13 +246,22 @@ def test_a_report_that_cannot_be_written_is_named_before_the_trials(
     )
 
 
+def test_devices_whose_reports_would_be_one_folder_are_refused(tmp_path: Path) -> None:
+    for number, name in enumerate(("a b", "a-b")):
+        text = f"name: {name}\nembedded: tiercast-switch\n"
+        (tmp_path / f"{number}.yaml").write_text(text)
+    files = [f"--device={number}.yaml" for number in (0, 1)]
+    result = tiercast("bench", *files, "--results", tmp_path / "results", cwd=tmp_path)
+    assert (result.returncode, (tmp_path / "results").exists()) == (EXIT_INPUT, False)
+    assert "--device: two have the same name; give each a `name`: " in result.stderr
+
+
 def test_a_file_in_a_folder_that_is_closed_to_the_user_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "closed/folder").mkdir(parents=True)
     (tmp_path / "closed").chmod(0o700)
-    file = tmp_path / "closed/folder/x.yaml"
-    result = tiercast("run", file, "--runtime", "ns3", user="nobody")
+    result = tiercast("run", tmp_path / "closed/folder/x.yaml", "--runtime", "ns3", user="nobody")
     assert (result.returncode, "Traceback" in result.stderr) == (EXIT_INPUT, False), result.stderr
-    assert f"no experiment '{file}'; valid: " in result.stderr
+    assert result.stderr.startswith("tiercast: no experiment ") and "; valid: " in result.stderr
 
 
 def test_root_is_asked_for_in_the_first_line() -> None:
