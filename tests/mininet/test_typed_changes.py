@@ -165,6 +165,17 @@ def test_what_waits_for_a_session_that_was_not_started_is_left_out(load: Load) -
     assert not lived.experiment.members and not lived.experiment.churn
 
 
+def test_a_lab_without_its_first_session_is_not_judged_by_other_names(load: Load) -> None:
+    text = SMALL.replace(
+        "layers: 2}\n", "layers: 2, start: 15s}\n      - {scheme: single, sender: 0, session: 2}\n"
+    )
+    typed = begun(load, text=text)
+    with pytest.raises(InputError, match="session 1, the experiment's first, .* left after 15s"):
+        typed.until(10 * S)
+    lived = typed.until(20 * S)
+    assert lived is not None and len(lived.experiment.sessions) == 2
+
+
 def test_a_lab_ends_after_its_last_change(load: Load) -> None:
     typed = begun(load)
     typed.change_link(3 * S, {"link": "1-3", "up": False}, "link 1-3 down")

@@ -131,7 +131,8 @@ class TypedChanges:
         return max(_up(now), self._last + TICK_NS)
 
     def until(self, end: int) -> LoadedExperiment | None:
-        """The experiment as it was until `end`; None if no session was started."""
+        """The experiment as it was until `end`; None if no session was started. Raises InputError
+        if the first had not, by which the rows name agents."""
         data = copy.deepcopy(self._data)
         sessions = data["sessions"]
         there = {
@@ -141,6 +142,12 @@ class TypedChanges:
         }
         if not there:
             return None
+        if (first := self._numbers[0]) not in there:
+            raise InputError(
+                f"{self._file}: session {first}, the experiment's first, by which its agents are "
+                f"named, had not started at the end of the lab ({_text(end)}), so nothing is "
+                f"judged; valid: a lab that is left after {sessions[0]['start']}"
+            )
         entries = {self._entry_of(number) for number in there}
         data["sessions"] = [_ending(sessions[index], "stop", end) for index in sorted(entries)]
         data["traffic"] = [
