@@ -11,6 +11,7 @@ from tiercast_controller.base.bounded_yaml import kind_of_file, shown
 from tiercast_controller.base.installation import DATA, IN_CHECKOUT, ROOT
 
 from tiercast_lab.base.errors import InputError, closest
+from tiercast_lab.base.folders import names_in
 
 # TIERCAST_BUILD selects another build tree, for example one with sanitizers.
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")).resolve()
@@ -80,27 +81,6 @@ def remedy(*missing: Path) -> str:
         return "run: make programs"
     packages = sorted({PACKAGE_OF.get(path, "tiercast") for path in missing})
     return f"install: {' '.join(packages)}"
-
-
-def resolved(path: Path) -> Path:
-    """The absolute path, with symbolic links followed. Unlike Path.resolve it raises nothing for a
-    name that is too long or a loop of links: whoever opens it is told."""
-    return Path(os.path.realpath(path))
-
-
-def stored_names(results: Path) -> list[str]:
-    """The names of the runs in a folder, oldest first."""
-    return sorted(
-        one for one in names_in(results) if os.path.exists(results / one / "summary.json")
-    )
-
-
-def names_in(folder: Path) -> list[str]:
-    """None if there is no such folder, or it is closed to this user."""
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def from_here(path: Path) -> Path:

@@ -13,6 +13,7 @@ from tiercast_controller.base import units
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, among, writing
+from tiercast_lab.base.folders import resolved
 from tiercast_lab.cli.output import console, print_json, print_report, say, typed
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def bench(
     names = [
         one.name or one.embedded or file.stem for one, file in zip(described, device, strict=True)
     ]
-    folders = [binaries.resolved(results) / f"bench-{_safe(name)}" for name in names]
+    folders = [resolved(results) / f"bench-{_safe(name)}" for name in names]
     if len(set(folders)) < len(names):
         raise InputError(f"--device: two have the same name; give each a `name`: {names}")
     chosen = _sizes(sizes) if sizes is not None else QUICK_SIZES if quick else SIZES
@@ -132,7 +133,7 @@ def bench(
             if not as_json:
                 _print(suite)
     if len(found) > 1:
-        folder = binaries.resolved(results) / "bench"
+        folder = resolved(results) / "bench"
         with writing(folder):
             pages.append(write_comparison(found, folder, shlex.join(typed()), facts))
     if as_json:

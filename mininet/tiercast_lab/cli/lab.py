@@ -11,6 +11,7 @@ from tiercast_controller.base import units
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
+from tiercast_lab.base.folders import resolved
 from tiercast_lab.cli.capture import Capture, CaptureBytes, CaptureSnaplen, capture_options
 from tiercast_lab.cli.output import Results, console, examples, say, typed
 
@@ -101,7 +102,7 @@ def lab(
     captures = capture_options(capture, capture_bytes, capture_snaplen)
     # Each switch has its own namespace, with interfaces to look at.
     options = Options(
-        seed, "mininet", "tiercast", binaries.resolved(results), typed(), captures, links="veth"
+        seed, "mininet", "tiercast", resolved(results), typed(), captures, links="veth"
     )
     raise typer.Exit(run_lab(loaded, changes, options, script, console))
 

@@ -11,6 +11,7 @@ from tiercast_controller.base.bounded_yaml import kind_of_file
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, among, writing
+from tiercast_lab.base.folders import resolved
 from tiercast_lab.cli.output import console, print_json, print_report, say, typed
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def marking(
     files, declared = (own(), {}) if program is None else named(program, "--program")
     binaries.require(binaries.MARKING, files.json, files.p4info)
     chosen = [_marking(text, declared, link) for text in kinds or _all_kinds(files, declared)]
-    folder = binaries.resolved(results) / "marking"
+    folder = resolved(results) / "marking"
     with writing(folder):  # before the trials, which take long
         folder.mkdir(parents=True, exist_ok=True)
     judged = []

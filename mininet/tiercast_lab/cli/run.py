@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tiercast_lab.base import binaries
+from tiercast_lab.base.folders import resolved
 from tiercast_lab.cli.capture import Capture, CaptureBytes, CaptureSnaplen, capture_options
 from tiercast_lab.cli.marking import ProgramOption, require_program
 from tiercast_lab.cli.output import Results, console_beside, say, typed
@@ -123,7 +124,7 @@ def run(
 
     captures = capture_options(capture, capture_bytes, capture_snaplen)
     options = Options(
-        seed, runtime, switch, binaries.resolved(results), typed(), captures, devices,
+        seed, runtime, switch, resolved(results), typed(), captures, devices,
         link_kind.value, threads_in_run,
     )  # fmt: skip
     raise typer.Exit(run_and_report(loaded, options, as_json))

@@ -9,6 +9,7 @@ from tiercast_controller.base.installation import IN_CHECKOUT
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
+from tiercast_lab.base.folders import resolved
 from tiercast_lab.cli.output import Results, print_json, say
 from tiercast_lab.cli.targets import ALL_CORES, Jobs, make_runs, require_target
 
@@ -55,7 +56,7 @@ def runtimes(
         runnable = [one.on(target) for one in figures if one.mininet.refused is None]
         tasks = [task for one in runnable for task in one.tasks(quick=False)]
         made += make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs))
-    store = Store(binaries.resolved(results) / "runs")
+    store = Store(resolved(results) / "runs")
     before = runtimes_page.read_records()
     for one in figures:
         mine = [outcome for outcome in made if outcome.task.file == one.path]

@@ -11,6 +11,7 @@ import typer
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_MET, EXIT_NOT_MET, EXIT_OF, InputError, among, listed
+from tiercast_lab.base.folders import names_in, resolved, stored_names
 from tiercast_lab.cli.output import (
     AsJson,
     Results,
@@ -63,7 +64,7 @@ def add_to(app: typer.Typer) -> None:
 
 def run_names(incomplete: str) -> list[str]:
     """For the shell's completion: the names of stored runs that begin with what was typed."""
-    return [one for one in binaries.stored_names(binaries.RESULTS) if one.startswith(incomplete)]
+    return [one for one in stored_names(binaries.RESULTS) if one.startswith(incomplete)]
 
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names)]
@@ -170,15 +171,13 @@ def compare(
     from tiercast_lab.study import comparison
 
     if len(runs) < 2:
-        others = [
-            one for one in binaries.stored_names(results) if one not in (runs[0].name, "latest")
-        ]
+        others = [one for one in stored_names(results) if one not in (runs[0].name, "latest")]
         raise InputError(
             f"RUN: {runs[0]} alone; valid: two or more, such as {runs[0]} "
             f"{others[-1] if others else 'and another of the same experiment'}"
         )
     compared = comparison.compare([load_run(found(one, results)) for one in runs])
-    folder = binaries.resolved(results) / "comparisons"
+    folder = resolved(results) / "comparisons"
     with writing(folder):
         page = write_comparison(compared, folder, typed())
     if as_json:
@@ -232,9 +231,7 @@ def rerun(
     with reading(stored.directory):
         before = stored.rows  # a damaged table is named before the run, not after it
     links = summary.get("links", "veth")
-    options = Options(
-        summary["seed"], runtime, switch, binaries.resolved(results), typed(), links=links
-    )
+    options = Options(summary["seed"], runtime, switch, resolved(results), typed(), links=links)
     to = console_beside(as_json)
     made, report = run_and_store(loaded, options, to)
     print_report(binaries.from_here(report), to)
@@ -301,11 +298,11 @@ def found(run: Path, results: Path) -> Path:
     names of those that are there."""
     directory = _directory_of(run, results)
     if not os.path.lexists(directory) and directory.parent == results.absolute():
-        names = binaries.stored_names(results)
+        names = stored_names(results)
         if not names:
             raise InputError(f"RUN: no run {run.name!r}: {results} has none; valid: a run's folder")
         raise InputError(f"RUN: no run {among(run.name, names)}")
-    return binaries.resolved(directory)
+    return resolved(directory)
 
 
 def _directory_of(run: Path, results: Path) -> Path:
@@ -317,14 +314,14 @@ def _directory_of(run: Path, results: Path) -> Path:
     if os.path.lexists(named := results / run):
         return named.absolute()
     of_it = re.compile(rf"\d{{8}}-\d{{6}}-{re.escape(run.name)}-[0-9a-f]{{4}}")
-    last = max((one for one in binaries.names_in(results) if of_it.fullmatch(one)), default=None)
+    last = max((one for one in names_in(results) if of_it.fullmatch(one)), default=None)
     return (results / last if last else (run if os.path.isdir(run) else named)).absolute()
 
 
 def _stored(directory: Path) -> StoredRun:
     from tiercast_lab.results.storage import load_run
 
-    run = load_run(binaries.resolved(directory))
+    run = load_run(resolved(directory))
     run.require_rows()
     for file in sorted(set(run.left_out.values())):
         names = listed([name for name, of in run.left_out.items() if of == file])

@@ -10,6 +10,7 @@ from tiercast_controller.base.installation import IN_CHECKOUT
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import EXIT_FAILED, EXIT_INVALID, EXIT_OF, InputError
+from tiercast_lab.base.folders import resolved
 from tiercast_lab.cli.output import AsJson, console, print_json, print_report, typed
 from tiercast_lab.cli.targets import (
     ALL_CORES,
@@ -132,7 +133,7 @@ def _reproduce(
     tasks = [task for one in figures for task in one.tasks(quick)]
     outcomes = make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs))
     folder = f"figures{figures[0].target.folder}" + ("-scaled" if figures[0].is_variant else "")
-    results = binaries.resolved(results) / folder
+    results = resolved(results) / folder
     summaries = []
     with storage.writing(results):
         for one in figures:
@@ -189,7 +190,7 @@ def calibrated(
     outcomes = iter(make_runs(tasks, schemes, results, lambda: LocalWorkers(jobs)))
     made = []
     for number, figures in chosen:
-        folder = binaries.resolved(results) / "calibrated" / number.name
+        folder = resolved(results) / "calibrated" / number.name
         with storage.writing(folder):
             summaries = [
                 write_figure(
@@ -262,7 +263,7 @@ def sweep(
         require_target(target)
     tasks = found.tasks(quick, target)
     outcomes = make_runs(tasks, schemes, results, lambda: RayWorkers(jobs, address))
-    folder = binaries.resolved(results) / f"sweeps{target.folder}"
+    folder = resolved(results) / f"sweeps{target.folder}"
     results_of_cells = results_of(found, outcomes)
     with storage.writing(folder):
         path, summary = write_sweep(results_of_cells, folder, typed(), quick)

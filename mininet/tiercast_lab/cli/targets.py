@@ -11,6 +11,7 @@ from rich.console import Console
 
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, among
+from tiercast_lab.base.folders import resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -139,6 +140,6 @@ def make_runs(
     from tiercast_lab.show.study_progress import show_runs
     from tiercast_lab.study.runs import Store, run_all
 
-    store = Store(binaries.resolved(results) / "runs")
+    store = Store(resolved(results) / "runs")
     with Interrupt() as interrupt, show_runs(Console(stderr=True)) as shown:
         return run_all(tasks, schemes, store, start_workers, interrupt, shown)

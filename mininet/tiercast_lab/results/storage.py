@@ -29,8 +29,8 @@ from typing import Any
 import polars as pl
 from tiercast_controller.base.bounded_yaml import kind_of_file
 
-from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, writing
+from tiercast_lab.base.folders import names_in, stored_names
 from tiercast_lab.base.frames import as_float
 from tiercast_lab.base.machine import shown_path
 from tiercast_lab.base.scratch import FOLDER
@@ -61,7 +61,7 @@ class RunFolder:
     """The folder of a run about to start. Its name is chosen at once; `make` creates it."""
 
     def __init__(self, results: Path, name: str) -> None:
-        taken = {name.rpartition("-")[2] for name in binaries.names_in(results)}
+        taken = {name.rpartition("-")[2] for name in names_in(results)}
         while (run := secrets.token_hex(2)) in taken:
             pass
         self.id = run  # four hexadecimal digits that no run stored there has
@@ -293,7 +293,7 @@ def load_run(directory: Path) -> StoredRun:
         require_files(path)
         summary = json.loads(path.read_text())
     except OSError as error:
-        stored = binaries.stored_names(directory.parent)
+        stored = stored_names(directory.parent)
         newest = f", such as {stored[-1]}" if stored else ""
         valid = f"valid: a folder below results/{newest}"
         raise InputError(f"{path}: {error.strerror}; {valid}") from None
