@@ -14,9 +14,8 @@ constexpr std::uint32_t kLeastBytes = 28, kMostBytes = 65'000, kMostEcn = 3;
 constexpr double kMostBps = 1e12;
 constexpr double kMostBurst = 1e6;
 constexpr double kMostShare = 1e6;
-constexpr std::int64_t kMostNs =
-    1'000'000'000'000'000;  // of each phase, so that all are within 64 bits
 constexpr int kMostPhases = 1000;
+constexpr std::int64_t kMostNs = 1'000'000'000'000'000;  // of a phase: all are within 64 bits
 
 std::string text(double value) {
   std::ostringstream out;
