@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from ..agent.network import EAL
 from ..patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 JSON = ROOT / "p4src/compiled/tiercast.json"
-EAL = ["--no-huge", "--no-shconf", "-m", "128", "--no-pci", "--no-telemetry"]
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ EAL = ["--no-huge", "--no-shconf", "-m", "128", "--no-pci", "--no-telemetry"]
     ids=lambda value: value.rpartition("/")[2] if isinstance(value, str) else "",
 )  # fmt: skip
 def test_a_full_disk_is_named(program: str, arguments: list[str]) -> None:
-    if not (BUILD / program).exists():
-        pytest.skip(f"{program} is not built")
+    if program.endswith("-norm") and not (BUILD / program).exists():
+        pytest.skip("tiercast-norm is built where libnorm-dev is installed")
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run([str(BUILD / program), *arguments], stdout=full,
                                stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S,

@@ -20,7 +20,7 @@ def stored_names(results: Path) -> list[str]:
 
 
 def names_in(folder: Path) -> list[str]:
-    """None if there is no such folder, or it is closed to this user."""
+    """Empty if there is no such folder, or it is closed to this user."""
     try:
         return os.listdir(folder)
     except OSError:
