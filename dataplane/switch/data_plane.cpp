@@ -68,7 +68,7 @@ DataPlane::DataPlane(const std::vector<PortOption>& ports, std::uint32_t cpu_por
       unwatched_.push_back(&opened);
     }
   }
-  if (polls_) workers_[0]->loop->poll();
+  if (polls_) workers_[0]->loop->poll(*workers_[0]);
 }
 
 std::unique_ptr<FramePort> DataPlane::open(const PortOption& port, unsigned workers,
@@ -93,6 +93,10 @@ std::unique_ptr<FramePort> DataPlane::open(const PortOption& port, unsigned work
 DataPlane::~DataPlane() { stop(); }
 
 void DataPlane::set_handlers(Handlers handlers) { handlers_ = std::move(handlers); }
+
+void DataPlane::limit_sleeps(unsigned in_a_second) {
+  for (const auto& worker : workers_) worker->loop->limit_sleeps(in_a_second);
+}
 
 void DataPlane::start() {
   running_ = true;
@@ -179,7 +183,8 @@ std::int64_t DataPlane::flush() {
   return all_left ? Loop::kNever : monotonic_ns() + kFlushPeriod;
 }
 
-// Processes what the worker has read, and what is due by then. Returns when the next event is due.
+// Processes what the worker has read, as far as it came by then, and what is due by then. Returns
+// when the next of either is due.
 std::int64_t DataPlane::work_through(Worker& worker, std::int64_t until_ns) {
   // Not std::stable_sort, because that allocates.
   const auto earlier = [](const Arrival& a, const Arrival& b) {
@@ -188,8 +193,11 @@ std::int64_t DataPlane::work_through(Worker& worker, std::int64_t until_ns) {
   };
   if (!std::is_sorted(worker.arrivals.begin(), worker.arrivals.end(), earlier))
     std::sort(worker.arrivals.begin(), worker.arrivals.end(), earlier);
-  for (const Arrival& arrival : worker.arrivals) take(arrival);
-  worker.arrivals.clear();
+  // What a polled device has comes now, and is taken at once.
+  const std::int64_t take_until_ns = polls_ ? Loop::kNever : until_ns;
+  auto next = worker.arrivals.begin();
+  while (next != worker.arrivals.end() && next->frame.arrival_ns <= take_until_ns) take(*next++);
+  worker.arrivals.erase(worker.arrivals.begin(), next);
   if (std::exchange(worker.has_jobs, false)) run_jobs(until_ns);
   const std::int64_t now_ns = monotonic_ns();
   if (worker.links_changed || (polls_ && now_ns - links_seen_ns_ > kLinkPeriod)) {
@@ -198,20 +206,23 @@ std::int64_t DataPlane::work_through(Worker& worker, std::int64_t until_ns) {
   }
   if (worker.number == 0) turns_.turn(now_ns);
   if (pipeline_) pipeline_->advance(std::min(now_ns, until_ns));
-  const std::int64_t beat = turns_.next_beat_ns();
-  return pipeline_ ? std::min(pipeline_->next_event(), beat) : beat;
+  std::int64_t due_ns = turns_.next_beat_ns();
+  if (pipeline_) due_ns = std::min(due_ns, pipeline_->next_event());
+  if (!worker.arrivals.empty()) due_ns = std::min(due_ns, worker.arrivals[0].frame.arrival_ns);
+  return due_ns;
 }
 
 void DataPlane::take(const Arrival& arrival) {
   const ReceivedFrame& frame = arrival.frame;
+  --arrival.port->untaken;
   if (frame.lender == nullptr) {
-    if (pipeline_) pipeline_->receive(arrival.port, frame.bytes, frame.arrival_ns);
+    if (pipeline_) pipeline_->receive(arrival.port->number, frame.bytes, frame.arrival_ns);
     return;
   }
   if (!pipeline_) return frame.lender->take_back(frame.handle);
   // A lender's memory may be changed.
   const std::span bytes(const_cast<std::byte*>(frame.bytes.data()), frame.bytes.size());
-  pipeline_->receive(arrival.port, engine::LentFrame{bytes, frame.handle, frame.lender},
+  pipeline_->receive(arrival.port->number, engine::LentFrame{bytes, frame.handle, frame.lender},
                      frame.arrival_ns);
 }
 
@@ -252,18 +263,25 @@ void DataPlane::send_outbox(Port& port) {
   }
 }
 
-void DataPlane::read(Worker& worker, Port& port) {
-  for (const ReceivedFrame& frame : port.frames->receive())
-    worker.arrivals.push_back(
-        {port.number, static_cast<std::uint32_t>(worker.arrivals.size()), frame});
+// Returns when the first of the frames came.
+std::int64_t DataPlane::read(Worker& worker, Port& port) {
+  std::int64_t first_ns = Loop::kNever;
+  if (port.untaken != 0) return first_ns;
+  for (const ReceivedFrame& frame : port.frames->receive()) {
+    worker.arrivals.push_back({&port, static_cast<std::uint32_t>(worker.arrivals.size()), frame});
+    first_ns = std::min(first_ns, frame.arrival_ns);
+    ++port.untaken;
+  }
+  return first_ns;
 }
 
 void DataPlane::readable(Worker& worker, std::uint64_t key) {
   if (key == kInterfacesKey) {
     interface_events_.clear();
     worker.links_changed = true;
+    worker.touch(monotonic_ns());
   } else {
-    read(worker, *ports_[key]);
+    worker.touch(read(worker, *ports_[key]));
   }
 }
 

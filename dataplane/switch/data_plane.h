@@ -106,6 +106,9 @@ class DataPlane : private engine::Output {
   // To be called before start().
   void set_handlers(Handlers handlers);
 
+  // To be called before start(): how often each thread sleeps, as in Loop.
+  void limit_sleeps(unsigned in_a_second);
+
   // To be called before a program is set. Without it programs are interpreted. `builder`, if any,
   // compiles, and must outlive this object.
   void set_native(NativeMode mode, const native::Builder* builder = nullptr) {
@@ -168,10 +171,11 @@ class DataPlane : private engine::Output {
     std::unique_ptr<FramePort> frames;
     Histogram lateness;
     Outbox outbox{};
-    bool up = true;  // state of the link as last told to the pipeline
+    std::size_t untaken = 0;  // frames that were read, and whose memory is still needed
+    bool up = true;           // state of the link as last told to the pipeline
   };
   struct Arrival {
-    std::uint32_t port;
+    Port* port;
     std::uint32_t order;  // position in the order of reading
     ReceivedFrame frame;
   };
@@ -209,7 +213,7 @@ class DataPlane : private engine::Output {
 
   std::unique_ptr<FramePort> open(const PortOption& port, unsigned workers, const Linked* linked);
   void readable(Worker& worker, std::uint64_t key);
-  static void read(Worker& worker, Port& port);
+  static std::int64_t read(Worker& worker, Port& port);
   std::int64_t turn(Worker& worker, std::int64_t until_ns);
   std::int64_t work_through(Worker& worker, std::int64_t until_ns);
   void take(const Arrival& arrival);

@@ -27,6 +27,8 @@ constexpr double kMaxRate = 1e12;                   // bit/s
 constexpr std::int64_t kMaxDelay = 60'000'000'000;  // ns
 constexpr std::size_t kMaxInterfaceName = 15;       // IFNAMSIZ - 1
 constexpr std::size_t kMaxSocketPath = 107;         // sockaddr_un
+constexpr unsigned kLeastSleeps = 100;              // of --max-sleeps
+constexpr unsigned kMostSleeps = 1'000'000;
 constexpr const char* kPortForm =
     "NUMBER=INTERFACE|xdp:INTERFACE|link:SWITCH.PORT[,rate=6Mbit/s][,queue=50p|30000B|50p/"
     "30000B][,delay=5ms][,overhead=-14B]"
@@ -243,6 +245,15 @@ void check_links(const std::vector<Options>& switches) {
       if (peer->second != std::string(kLinkPrefix) + self)
         throw wrong(fmt::format("that port is {}; valid: link:{}", peer->second, self));
       if (peer->first == self) throw wrong("a port cannot be linked to itself");
+      const std::string_view there =
+          std::string_view(peer->first).substr(0, peer->first.rfind('.'));
+      const auto other = std::find_if(switches.begin(), switches.end(),
+                                      [&](const Options& its) { return its.name == there; });
+      if (other->max_sleeps != one.max_sleeps)
+        throw wrong(
+            fmt::format("--max-sleeps {}, and of {} {}: linked switches share one thread; "
+                        "valid: the same for both",
+                        one.max_sleeps, other->name, other->max_sleeps));
     }
   }
 }
@@ -361,6 +372,11 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
                  "Threads that share the ports (there is still one pipeline)")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--max-sleeps", options.max_sleeps,
+                 "A busy thread sleeps at most so often in a second, which saves CPU; frames leave "
+                 "up to 1/N s late (default: as often as it likes)")
+      ->type_name("N")
+      ->check(CLI::Range(kLeastSleeps, kMostSleeps));
   const std::map<std::string, NativeMode> modes = {
       {"off", NativeMode::kOff}, {"auto", NativeMode::kAuto}, {"wait", NativeMode::kWait}};
   std::string native = "auto";
@@ -399,6 +415,12 @@ ParseOutcome parse_command_line(int argc, const char* const* argv, Options& opti
     if (options.workers > options.ports.size())
       throw OptionError(fmt::format("--workers {}: at most one for each of {} ports",
                                     options.workers, options.ports.size()));
+    for (const PortOption& port : options.ports)
+      if (options.max_sleeps != 0 && port.interface.starts_with(kDevicePrefix))
+        throw OptionError(
+            fmt::format("--max-sleeps {}: --port {}={} is a polled device, so the thread never "
+                        "sleeps; valid: only with kernel interfaces and links",
+                        options.max_sleeps, port.number, port.interface));
     if (!sample.empty()) options.trace_one_in = parse_trace_sample(sample);
     if (!filter.empty()) options.trace_filter = parse_trace_filter(filter);
     if (!options.grpc_address.empty()) check_address(options.grpc_address);

@@ -43,6 +43,7 @@ struct Options {
   std::uint32_t cpu_port = 510;  // 1..510
   std::string depth_register;    // engine::SwitchOptions::depth_register
   unsigned workers = 1;          // number of threads; at most one per port
+  unsigned max_sleeps = 0;       // in a second, of each thread; 0: as often as it likes
   NativeMode native = NativeMode::kAuto;
   std::string trace_path;          // JSON lines; "-": standard output; empty: no trace
   std::uint64_t trace_one_in = 1;  // trace one in this many of the frames that trace_filter selects

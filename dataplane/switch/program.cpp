@@ -128,6 +128,7 @@ class LogicalSwitch {
                     options.seed.value_or(options.device_id), options.depth_register, linked),
         p4runtime_(options.device_id, data_plane_),
         lab_(data_plane_) {
+    data_plane_.limit_sleeps(options.max_sleeps);
     data_plane_.set_native(options.native, builder);
     if (!options.trace_path.empty()) {
       trace_.emplace(options.trace_path, options.trace_one_in, options.trace_filter);

@@ -7,7 +7,7 @@ import pytest
 from tiercast_controller.base.units import Queue
 from tiercast_controller.network.routes import Routes
 from tiercast_lab.experiment.topology import LinkParameters, Topology, tree_levels, tree_links
-from tiercast_lab.run.mininet.commands import switch_options
+from tiercast_lab.run.mininet.commands import max_sleeps, switch_options, switches_command
 
 LINK = LinkParameters(6_000_000, 5_000_000, Queue(50))
 
@@ -66,6 +66,24 @@ def test_a_switch_has_every_queue(tmp_path) -> None:
     assert "--port=3=c,overhead=-14B" in root
     # As in virtual time, where the first switch has the seed after the run's (virtual_network.cpp).
     assert ("--seed=8" in root, "--seed=9" in command) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "sleeps"),
+    [(0, None), (0.09, None), (0.1, 100_000), (2, 5_000), (5, 2_000), (100, 2_000)],
+)
+def test_linked_switches_are_late_by_a_tenth_of_the_shortest_delay(
+    delay_ms: float, sleeps: int | None
+) -> None:
+    """The links of hosts that hang on their switch have no delay, and do not count."""
+    short = LinkParameters(6_000_000, round(delay_ms * 1e6), Queue(50))
+    long = LinkParameters(6_000_000, 200_000_000, Queue(50))
+    topology = Topology({(0, 1): long, (1, 2): short, (1, 3): long}, [0], [2, 3])
+    assert topology.links["h0"].attaches
+    assert max_sleeps(topology) == sleeps
+    command = switches_command([["--name=s0"]], topology)[1:]
+    limit = [] if sleeps is None else [f"--max-sleeps={sleeps}"]
+    assert command == [*limit, "--switch", "--name=s0"]
 
 
 def test_ends_of_tcp_flows_are_hosts_of_their_own() -> None:

@@ -31,7 +31,7 @@ bool LinkPort::send(std::span<const std::byte> frame, std::int64_t due_ns) {
   there.bytes.insert(there.bytes.end(), frame.begin(), frame.end());
   there.sizes.push_back(frame.size());
   there.frames.push_back({{}, due_ns});
-  peer_->reader_->touch();
+  peer_->reader_->touch(due_ns);
   return true;
 }
 

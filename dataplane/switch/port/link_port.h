@@ -26,7 +26,7 @@ class LinkPort : public FramePort {
 
   // To be called before a frame is sent.
   void connect(LinkPort& peer);
-  // The reader gets a turn when there are frames.
+  // The reader gets a turn when frames are due.
   void set_reader(Loop::Member& reader) { reader_ = &reader; }
 
   const std::string& interface() const override { return interface_; }

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <functional>
+#include <tuple>
+#include <vector>
 
 namespace tiercast::vswitch {
 namespace {
@@ -239,6 +242,42 @@ TEST(Options, NoMoreWorkersThanPorts) {
   EXPECT_EQ(
       parse({"--device-id", "1", "--port", "1=a", "--grpc", "h:1", "--workers", "2"}, options),
       ParseOutcome::kExitUsage);
+}
+
+TEST(Options, MaxSleeps) {
+  Options options;
+  EXPECT_EQ(parse({"--device-id", "1", "--port", "1=a", "--grpc", "h:1"}, options),
+            ParseOutcome::kRun);
+  EXPECT_EQ(options.max_sleeps, 0u);
+  for (const auto& [port, sleeps, outcome] :
+       std::vector<std::tuple<const char*, const char*, ParseOutcome>>{
+           {"1=a", "2000", ParseOutcome::kRun},
+           {"1=a", "99", ParseOutcome::kExitUsage},
+           {"1=a", "1000001", ParseOutcome::kExitUsage},
+           {"1=a", "-1", ParseOutcome::kExitUsage},
+           {"1=dpdk:net_null0", "2000", ParseOutcome::kExitUsage},  // never sleeps
+       }) {
+    Options one;
+    EXPECT_EQ(
+        parse({"--device-id", "1", "--port", port, "--grpc", "h:1", "--max-sleeps", sleeps}, one),
+        outcome)
+        << port << " " << sleeps;
+  }
+}
+
+TEST(Options, LinkedSwitchesSleepAlike) {
+  const std::vector<const char*> words = {
+      "--switch", "--name", "s1", "--device-id", "1", "--port", "1=link:s2.1", "--grpc", "h:1",
+      "--switch", "--name", "s2", "--device-id", "2", "--port", "1=link:s1.1", "--grpc", "h:2"};
+  const auto outcome = [&](std::size_t at) {
+    std::vector<const char*> with = words;
+    with.insert(with.begin() + static_cast<std::ptrdiff_t>(at), {"--max-sleeps", "2000"});
+    std::vector<Options> switches;
+    return parse_all(with, switches);
+  };
+  EXPECT_EQ(outcome(0), ParseOutcome::kRun);  // for all
+  EXPECT_EQ(outcome(1), ParseOutcome::kExitUsage);
+  EXPECT_EQ(outcome(words.size()), ParseOutcome::kExitUsage);
 }
 
 TEST(Options, HelpAndVersion) {

@@ -14,6 +14,8 @@ from tiercast_lab.run.agents import SessionAgents
 
 # Rates and queues count IP bytes, as in ns-2, so the Ethernet header is left out.
 OVERHEAD = "-14B"
+LATE_NS = 500_000
+LEAST_LATE_NS = 10_000  # no machine sleeps and wakes more often than that
 
 
 def switch_command(options: list[str]) -> list[str]:
@@ -21,9 +23,21 @@ def switch_command(options: list[str]) -> list[str]:
     return [str(binaries.SWITCH), *options]
 
 
-def switches_command(options: Iterable[list[str]]) -> list[str]:
+def switches_command(options: Iterable[list[str]], topology: Topology) -> list[str]:
     """One process that runs switches with these options."""
-    return [str(binaries.SWITCH), *(word for its in options for word in ("--switch", *its))]
+    command = [str(binaries.SWITCH)]
+    if (sleeps := max_sleeps(topology)) is not None:
+        command.append(f"--max-sleeps={sleeps}")
+    return [*command, *(word for its in options for word in ("--switch", *its))]
+
+
+def max_sleeps(topology: Topology) -> int | None:
+    """How often in a second linked switches may sleep. What leaves them for a host is then late by
+    at most a tenth of the shortest delay of the network's links, and by at most LATE_NS. None: as
+    often as they like, as no delay is long enough."""
+    delays = (link.parameters.delay for link in topology.links.values() if not link.attaches)
+    late_ns = min(min(delays, default=0) // 10, LATE_NS)
+    return None if late_ns < LEAST_LATE_NS else 1_000_000_000 // late_ns
 
 
 def switch_options(

@@ -152,7 +152,7 @@ class TiercastSwitches:
             children.start(
                 network.nodes[next(iter(options))],
                 "tiercast-switch",
-                switches_command(options.values()),
+                switches_command(options.values(), network.topology),
                 "switches",
                 nodes=tuple(options),
                 restarts=RESTARTS,
