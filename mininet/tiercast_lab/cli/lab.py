@@ -90,14 +90,14 @@ def lab(
     file, schemes = binaries.find("run", experiment), known_schemes()
     given = load_experiment(file, schemes, settings)
     require_accepted(given)
-    for text in without_effect(given, settings or [], schemes):
-        say(f"note: {text}")
     require_kernel()
 
     def load(source: Source) -> LoadedExperiment:
         return experiment_of(replace(source, files=given.sources), file, schemes)
 
     loaded = load(Source(lab_data(given.data, longest_ns, idle), {(): str(file)}))
+    for text in (*loaded.notes, *without_effect(given, settings or [], schemes)):
+        say(f"note: {text}")
     changes = TypedChanges(loaded, load, idle)
     captures = capture_options(capture, capture_bytes, capture_snaplen)
     # Each switch has its own namespace, with interfaces to look at.

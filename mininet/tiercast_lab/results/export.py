@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from tiercast_lab.base.errors import InputError, writing
+from tiercast_lab.base.whole_file import write_whole
 from tiercast_lab.measures.rows import LINK_LOSSES
 from tiercast_lab.results.storage import StoredRun
 
@@ -153,13 +154,7 @@ def export_csv(run: StoredRun, folder: Path, overwrite: bool) -> Exported:
         for name, frame in contents.items():
             content = io.BytesIO()  # polars's own errors do not say that a disk is full
             frame.write_csv(content)
-            scratch = folder / f".{name}"
-            try:
-                scratch.write_bytes(content.getvalue())
-                scratch.replace(folder / name)
-            except OSError:
-                scratch.unlink(missing_ok=True)
-                raise
+            write_whole(folder / name, content.getvalue())
     return Exported(folder, {kind: len(frame) for kind, frame in run.rows.items()})
 
 

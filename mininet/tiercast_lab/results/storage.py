@@ -34,6 +34,7 @@ from tiercast_lab.base.folders import names_in, stored_names
 from tiercast_lab.base.frames import as_float
 from tiercast_lab.base.machine import shown_path
 from tiercast_lab.base.scratch import FOLDER
+from tiercast_lab.base.whole_file import write_whole
 from tiercast_lab.experiment.model import validate
 from tiercast_lab.experiment.yaml_source import Source
 from tiercast_lab.measures import (
@@ -173,14 +174,8 @@ def unfinished(reason: str) -> dict[str, Any]:
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """After an OSError, or if this process is killed, the old file is still whole."""
-    scratch = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
-        scratch.write_text(to_json(value) + "\n")
-        scratch.replace(path)
-    except OSError:
-        scratch.unlink(missing_ok=True)
-        raise
+    """As write_whole."""
+    write_whole(path, to_json(value) + "\n")
 
 
 def to_json(value: Any) -> str:

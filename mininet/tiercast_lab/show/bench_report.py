@@ -15,6 +15,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
+from tiercast_lab.base.whole_file import write_whole
 from tiercast_lab.bench.outcome import Outcome, Plot
 from tiercast_lab.bench.suite import Suite
 from tiercast_lab.show import pages
@@ -43,7 +44,7 @@ def write_report(suite: Suite, folder: Path, command: str, facts: Sequence[str])
         command=command,
     )
     page = folder / "report.html"
-    page.write_text(html)
+    write_whole(page, html)
     return page
 
 
@@ -62,7 +63,7 @@ def write_comparison(suites: Sequence[Suite], folder: Path, command: str,
         command=command,
     )  # fmt: skip
     page = folder / "comparison.html"
-    page.write_text(html)
+    write_whole(page, html)
     return page
 
 

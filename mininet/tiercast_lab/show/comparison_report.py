@@ -12,6 +12,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from tiercast_lab.base.whole_file import write_whole
 from tiercast_lab.measures import spec_of
 from tiercast_lab.results.storage import StoredRun, reading
 from tiercast_lab.show import pages
@@ -86,7 +87,7 @@ def write_comparison(comparison: Comparison, folder: Path, command: list[str]) -
     )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name_of(comparison)}.html"
-    path.write_text(html)
+    write_whole(path, html)
     return path
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tiercast_lab.base import binaries, machine
+from tiercast_lab.base.whole_file import write_whole
 from tiercast_lab.results import storage
 from tiercast_lab.show import pages
 from tiercast_lab.show.docs_pages.reproduction import record_of, tables
@@ -94,7 +95,7 @@ def write_report(summaries: list[dict[str, Any]], folder: Path, command: list[st
         verdict_text=verdict_text,
     )
     path = folder / "report.html"
-    path.write_text(html)
+    write_whole(path, html)
     storage.write_json(folder / "report.json", {"figures": summaries})
-    (folder / "report.md").write_text(tables([record_of(one) for one in summaries]))
+    write_whole(folder / "report.md", tables([record_of(one) for one in summaries]))
     return path

@@ -18,6 +18,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from tiercast_controller.base.units import format_duration
 
+from tiercast_lab.base.whole_file import write_whole
 from tiercast_lab.show import pages
 from tiercast_lab.show.panels import COLOURS
 from tiercast_lab.show.plots import DPI, METADATA, STYLE, make_y_log
@@ -76,7 +77,7 @@ def write_report(judged: Sequence[Judgement], link: Link, seconds: float, folder
         command=command,
     )
     page = folder / "report.html"
-    page.write_text(html)
+    write_whole(page, html)
     return page
 
 
@@ -177,7 +178,7 @@ def settled(step: Over) -> str:
 def _save(path: Path, figure: Any) -> None:
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI, metadata=METADATA)
-    path.write_bytes(buffer.getvalue())
+    write_whole(path, buffer.getvalue())
     plt.close(figure)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from tiercast_lab.base import binaries
+from tiercast_lab.base.whole_file import write_whole
 from tiercast_lab.measures import spec_of
 from tiercast_lab.results.links import OTHERS, link_counts, numbers_of
 from tiercast_lab.results.storage import StoredRun
@@ -54,7 +55,7 @@ def write_report(run: StoredRun) -> Path:
         window=summary["window_s"],
     )
     path = run.directory / "report.html"
-    path.write_text(html)
+    write_whole(path, html)
     return path
 
 

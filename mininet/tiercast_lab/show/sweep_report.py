@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import polars as pl
 
 from tiercast_lab.base import binaries, machine
 from tiercast_lab.base.errors import InputError
+from tiercast_lab.base.whole_file import write_whole
 from tiercast_lab.measures import find_spec, spec_of
 from tiercast_lab.results import storage
 from tiercast_lab.show import pages
@@ -31,11 +33,14 @@ def write_sweep(
     summary = _summary(results, command, quick)
     storage.write_json(directory / "sweep.json", summary)
     table = _table(results)
-    table.write_csv(directory / "cells.csv")
-    table.write_parquet(directory / "cells.parquet")
+    write_whole(directory / "cells.csv", table.write_csv())
+    columns = BytesIO()
+    table.write_parquet(columns)
+    write_whole(directory / "cells.parquet", columns.getvalue())
     pictures = draw_measures(results, directory)
     report = directory / "report.html"
-    report.write_text(
+    write_whole(
+        report,
         pages.render(
             "sweep.html.j2",
             summary=summary,
@@ -53,7 +58,7 @@ def write_sweep(
             command=shlex.join(command),
             over=sweep.distribution_over,
             quantiles=[share_name(share) for share in QUANTILES],
-        )
+        ),
     )
     return report, summary
 
