@@ -11,7 +11,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
-#include <string>
+#include <string_view>
 
 #include "agent/clock.h"
 #include "base/standard_output.h"
@@ -33,6 +33,10 @@ v1::Hello make_hello(const AgentOptions& options, v1::Role role) {
   }
   return hello;
 }
+
+constexpr std::size_t kSteps = 1000;  // of first_report()
+
+std::size_t hash_of(std::string_view name) { return std::hash<std::string_view>()(name); }
 
 class Runner {
  public:
@@ -93,10 +97,7 @@ class Runner {
     // A pause before the run does not affect it, but a late start does.
     turns_.restart((now - sent_at).ns());
     end_ = options_.duration == Duration::infinite() ? Time::never() : now + options_.duration;
-    // The programs of a run, which start together, report one after another: all at once they would
-    // keep the CPUs from switches and senders for milliseconds.
-    const std::size_t share = std::hash<std::string>()(options_.name) % 1000;
-    next_report_ = now + kReportInterval * (static_cast<double>(share + 1) / 1000);
+    next_report_ = now + (lab_ ? first_report(options_.name) : kReportInterval);
   }
 
   void start(Time sent_at) {
@@ -133,7 +134,9 @@ class Runner {
     if (now >= next_report_) {
       ++reports_;
       report(now, reports_ % kReportsPerSecond == 0, false);
-      flush();
+      telemetry_.flush();
+      if (reports_ % kReportsPerSecond == hand_over_ || telemetry_.waiting() > kMostWaiting)
+        flush();
       // Reports keep their times. Those that a stall has skipped are left out.
       while (next_report_ <= now) next_report_ = next_report_ + kReportInterval;
     }
@@ -189,6 +192,7 @@ class Runner {
   }
 
   static constexpr std::uint64_t kReportsPerSecond = 5;
+  static constexpr int kMostWaiting = 2000;  // records, some 200 kB
   const AgentOptions& options_;
   const v1::Role role_;
   EventLoop& loop_;
@@ -205,9 +209,16 @@ class Runner {
   Time next_report_ = Time::never();
   TurnWatch turns_;
   std::uint64_t reports_ = 0;
+  // The lab gets records once a second, as each batch wakes this program's threads and the lab,
+  // however long it is; and each agent's at a time of its own.
+  const std::uint64_t hand_over_ = hash_of(options_.name) / kSteps % kReportsPerSecond;
 };
 
 }  // namespace
+
+Duration first_report(std::string_view name) {
+  return kReportInterval * (static_cast<double>(hash_of(name) % kSteps + 1) / kSteps);
+}
 
 int run_agent(const AgentOptions& options, v1::Role role, EventLoop& loop, Telemetry& telemetry,
               Activity& activity) {

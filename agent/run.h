@@ -13,6 +13,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/digest.h"
@@ -52,6 +53,11 @@ class Activity {
 };
 
 inline constexpr Duration kReportInterval = Duration::milliseconds(200);
+
+// How long after its start an agent of this name reports first to a lab: up to kReportInterval. The
+// agents of a run, which start together, report one after another: all at once they would keep the
+// CPUs from switches and senders for milliseconds.
+Duration first_report(std::string_view name);
 
 // Returns the exit status: 0, or 1 if the lab was lost (the reason is printed on standard error).
 // `loop` must already watch the descriptors that `activity` needs.

@@ -33,8 +33,9 @@ class Telemetry {
   // written.
   void flush();
 
-  // The records since the last call, in order.
+  // The records since the last call, in order, and how many they are.
   v1::Records take_batch();
+  int waiting() const { return batch_.records_size(); }
 
  private:
   struct CloseFile {

@@ -1,5 +1,6 @@
 #include "dataplane/switch/loop.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -28,6 +29,8 @@ int checked(int result, const char* what) {
   if (result < 0) throw std::system_error(errno, std::generic_category(), what);
   return result;
 }
+
+timespec timespec_of(std::int64_t ns) { return {ns / 1'000'000'000, ns % 1'000'000'000}; }
 
 void add_to(int epoll, int fd, std::uint64_t key) {
   epoll_event event{};
@@ -141,8 +144,9 @@ void Loop::sleep(std::int64_t until_ns) {
   if (sleep_gap_ns_ != 0 && until_ns > now_ns) {
     may_wake_ns_ = std::max(may_wake_ns_, now_ns - kSleepsInARow * sleep_gap_ns_) + sleep_gap_ns_;
     if (may_wake_ns_ > now_ns) {
-      const timespec at{may_wake_ns_ / 1'000'000'000, may_wake_ns_ % 1'000'000'000};
-      ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);
+      const timespec left = timespec_of(may_wake_ns_ - now_ns);
+      pollfd woken{wakeup_.get(), POLLIN, 0};  // other threads need not wait
+      ::ppoll(&woken, 1, &left, nullptr);
     }
   }
   look(until_ns);
@@ -153,7 +157,7 @@ void Loop::look(std::int64_t until_ns) {
   std::array<epoll_event, 64> events;
   const std::int64_t left_ns =
       until_ns > 0 ? std::max<std::int64_t>(until_ns - monotonic_ns(), 0) : 0;
-  const timespec left{left_ns / 1'000'000'000, left_ns % 1'000'000'000};
+  const timespec left = timespec_of(left_ns);
   const int count = ::epoll_pwait2(epoll_.get(), events.data(), static_cast<int>(events.size()),
                                    until_ns == kNever ? nullptr : &left, nullptr);
   for (int i = 0; i < count; ++i) {

@@ -5,7 +5,9 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <string>
 #include <thread>
 
 #include "agent/clock.h"
@@ -85,6 +87,19 @@ TEST(AgentRun, AloneASenderTakesEveryLayerAsSubscribed) {
     EXPECT_GE(result.reports[i], before + kReportInterval * static_cast<double>(i + 1)) << i;
   }
   EXPECT_GE(result.reports[4], result.reports[3]);
+}
+
+// Two hundred agents, in tenths of the interval: about twenty in each.
+TEST(AgentRun, AgentsOfALabDoNotReportAllAtOnce) {
+  std::array<int, 10> agents{};
+  for (int i = 1; i <= 200; ++i) {
+    const Duration first = first_report("h" + std::to_string(i));
+    EXPECT_GT(first, Duration::zero());
+    EXPECT_LE(first, kReportInterval);
+    const auto tenth = static_cast<std::size_t>(10 * (first / kReportInterval));
+    ++agents[std::min<std::size_t>(tenth, 9)];
+  }
+  EXPECT_THAT(agents, Each(testing::AllOf(testing::Ge(5), testing::Le(45))));
 }
 
 TEST(AgentRun, AloneAReceiverHasNoMembershipAndEndsAfterItsDuration) {

@@ -303,6 +303,16 @@ def test_a_run_that_could_not_keep_up_beside_others_is_made_again_alone(
     assert again[0][1] == 4
 
 
+def test_a_run_that_had_no_other_beside_it_is_not_made_again(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has room for itself alone, though it is given less than the machine."""
+    machine = Machine(2, 96.0, slow="seed 1")
+    outcomes, seen = made_on(machine, file, tmp_path, monkeypatch)
+    assert [one.invalid for one in outcomes] == [True, False, False]
+    assert (len(machine.history), seen[-1].crowded) == (3, 0)
+
+
 def test_a_run_that_is_invalid_alone_is_kept_to_look_at(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

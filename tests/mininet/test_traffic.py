@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -19,6 +20,7 @@ import pytest
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.base.lengths import Length
 from tiercast_lab.run.mininet.flows import tcp
+from tiercast_lab.run.mininet.flows.end import REPORT_S, phase_s
 from tiercast_lab.run.mininet.traffic import PROGRAM, require_one_stack
 from tiercast_lab.run.mininet.user_commands import require_programs
 
@@ -132,6 +134,15 @@ def run_flows(
         for program, _, _ in ends.values():
             program.kill()
         server.close()
+
+
+def test_programs_do_not_report_all_at_once() -> None:
+    """Two hundred of them, in tenths of the interval: about twenty in each."""
+    names = [f"tcp{number}-{role}" for number in range(1, 101) for role in ("send", "receive")]
+    phases = [phase_s(name) for name in names]
+    assert all(0 <= phase < REPORT_S for phase in phases)
+    tenths = Counter(int(10 * phase / REPORT_S) for phase in phases)
+    assert all(5 <= tenths[tenth] <= 45 for tenth in range(10))
 
 
 def test_udp_has_its_rate_and_one_port_at_both_ends(tmp_path: Path) -> None:

@@ -290,6 +290,7 @@ def _make_all(
     # The longest runs start first, so that none of them is left running alone at the end.
     waiting = sorted(todo, key=lambda key: _weight(todo[key][1]))
     attempts = dict.fromkeys(todo, 0)
+    beside: set[str] = set()  # those that had another one beside them for a while
     alone: set[str] = set()  # those that were invalid beside others
     taken: dict[str, float] = {}  # cores, by the keys of what is running
     failures: dict[str, str] = {}
@@ -315,6 +316,8 @@ def _make_all(
             task, loaded = todo[key]
             attempts[key] += 1
             taken[key] = cores_of(key)
+            if len(taken) > 1:
+                beside.update(taken)
             workers.submit(
                 Job(
                     key, task.run.name, loaded, task.run.seed, task.command, needed[task.target],
@@ -336,7 +339,7 @@ def _make_all(
                 _note_need(needs, todo[job.key][0].file, summary)
             # In virtual time it would be invalid again.
             crowded = job.target.in_real_time and bool(invalid_because(result.summary))
-            if crowded and job.cores < workers.largest:
+            if crowded and job.key in beside and job.cores < workers.largest:
                 alone.add(job.key)
                 tally.crowded += 1
                 waiting.append(job.key)

@@ -21,7 +21,8 @@ from tiercast_lab.watch.frames import Frame, frames_between
 from tiercast_lab.watch.scene import Scene, scene_of
 
 PERIOD_S = 0.5  # between readings of a run under way
-# A port reports once a second: so late may its row of a moment come after others' rows.
+# A port reports, and an agent hands over its rows, once a second: so late may a row of a moment
+# come after those of others.
 LATEST_ROW_S = 1.2
 REGULAR = ("port", "received", "layer")  # kinds of which rows come all the time
 

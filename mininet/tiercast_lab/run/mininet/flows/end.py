@@ -1,8 +1,9 @@
 """What both ends of all flows have in common: the lab's socket, the clock, the reports.
 
 A program connects to the lab's socket, sends `ready` once it can begin, waits there for the start
-of the run, and then writes JSON lines: for each flow five times a second, and its own pauses. It
-ends when the lab closes the socket, or at SIGTERM.
+of the run, and then makes rows: for each flow five times a second, and its own pauses. Once a
+second it writes them as JSON lines: each time wakes the lab, whose CPU others need. It ends when
+the lab closes the socket, or at SIGTERM.
 """
 
 from __future__ import annotations
@@ -21,8 +22,15 @@ from random import Random
 from zlib import crc32
 
 REPORT_S = 0.2
-PAUSE_REPORTS = 5  # every fifth report includes a row of kind `pause`
+REPORTS_PER_S = 5  # with one row of kind `pause`
 BEAT_S = 0.1  # the loop runs at least this often (pauses.py)
+
+
+def phase_s(name: str) -> float:
+    """When a program of this name reports, after each multiple of REPORT_S. The programs of a run
+    report one after another: all at once they would keep the CPUs from switches and senders for
+    milliseconds."""
+    return REPORT_S * crc32(name.encode()) / 2**32
 
 
 class End:
@@ -37,9 +45,8 @@ class End:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()  # of calls that are due at the same time
         self._reports = 0
-        # The programs of a run report one after another: all at once they would keep the CPUs from
-        # switches and senders for milliseconds.
-        self._phase_s = REPORT_S * (crc32(options.name.encode()) / 2**32)
+        self._phase_s = phase_s(options.name)
+        self._rows: list[str] = []  # not yet written
         self.lab = socket.socket(socket.AF_UNIX)
         self.lab.connect(options.lab)
 
@@ -67,14 +74,19 @@ class End:
                     self.report()
                     self.longest_pause_s = max(self.longest_pause_s, time.monotonic() - now)
                     self._say_pause()
+                    self._write()
                     sys.exit(0)
                 self.ready(key.data)
 
     def say(self, kind: str, agent: str, **fields: float) -> None:
         row = {"time_ns": time.monotonic_ns(), "kind": kind, "agent": agent, **fields}
+        self._rows.append(json.dumps(row))
+
+    def _write(self) -> None:
         # A lab that has ended closes the socket. The next use of the socket ends this program.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.lab.sendall(json.dumps(row).encode() + b"\n")
+            self.lab.sendall("".join(f"{row}\n" for row in self._rows).encode())
+        self._rows.clear()
 
     def random(self, flow: str) -> Random:
         """The flow's own random numbers: another flow beside it does not change its periods."""
@@ -103,8 +115,10 @@ class End:
     def _report(self) -> None:
         self.report()
         self._reports += 1
-        if self._reports % PAUSE_REPORTS == 0:
+        if self._reports % REPORTS_PER_S == 0:
             self._say_pause()
+        if self._reports % REPORTS_PER_S == int(self._phase_s * 1e6) % REPORTS_PER_S:
+            self._write()
         first = self.start_s + self._phase_s
         done = (time.monotonic() - first) // REPORT_S
         self.at(first + REPORT_S * (1 + done), self._report)
