@@ -151,7 +151,12 @@ void DataPlane::end_jobs() {
 }
 
 std::int64_t DataPlane::turn(Worker& worker, std::int64_t until_ns) {
-  for (Port* port : unwatched_) read(worker, *port);
+  bool has_more = false;  // possibly, at ports whose frames are not all taken yet
+  for (Port* port : unwatched_) {
+    has_more |= port->untaken != 0;
+    read(worker, *port);
+  }
+  if (has_more) worker.touch(until_ns + 1);
   if (workers_.size() == 1) {
     const std::int64_t due_ns = work_through(worker, until_ns);
     const std::int64_t again_ns = flush();
