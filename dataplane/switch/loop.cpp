@@ -140,8 +140,7 @@ void Loop::give_turn(std::size_t place, std::int64_t until_ns) {
 
 // Sleeps until something happens, or this time, and longer if it slept too often lately.
 void Loop::sleep(std::int64_t until_ns) {
-  const std::int64_t now_ns = monotonic_ns();
-  if (sleep_gap_ns_ != 0 && until_ns > now_ns) {
+  if (const std::int64_t now_ns = sleep_gap_ns_ != 0 ? monotonic_ns() : kNever; until_ns > now_ns) {
     may_wake_ns_ = std::max(may_wake_ns_, now_ns - kSleepsInARow * sleep_gap_ns_) + sleep_gap_ns_;
     if (may_wake_ns_ > now_ns) {
       const timespec left = timespec_of(may_wake_ns_ - now_ns);

@@ -218,10 +218,14 @@ void check_apart(const std::vector<Options>& switches) {
 
 // Checks that both ends of each link between switches of one process name each other.
 void check_links(const std::vector<Options>& switches) {
-  std::map<std::string, std::string> links;  // by port, such as "s1.2": its interface
+  struct End {
+    const Options* of;
+    std::string interface;
+  };
+  std::map<std::string, End> links;  // by port, such as "s1.2"
   for (const Options& one : switches)
     for (const PortOption& port : one.ports)
-      links.emplace(fmt::format("{}.{}", one.name, port.number), port.interface);
+      links.emplace(fmt::format("{}.{}", one.name, port.number), End{&one, port.interface});
   for (const Options& one : switches) {
     for (const PortOption& port : one.ports) {
       if (!port.interface.starts_with(kLinkPrefix)) continue;
@@ -242,13 +246,10 @@ void check_links(const std::vector<Options>& switches) {
             fmt::format("no switch of this process has this port; valid: link:NAME.PORT "
                         "of a port that is link:{}",
                         self));
-      if (peer->second != std::string(kLinkPrefix) + self)
-        throw wrong(fmt::format("that port is {}; valid: link:{}", peer->second, self));
+      const auto& [other, its_interface] = peer->second;
+      if (its_interface != std::string(kLinkPrefix) + self)
+        throw wrong(fmt::format("that port is {}; valid: link:{}", its_interface, self));
       if (peer->first == self) throw wrong("a port cannot be linked to itself");
-      const std::string_view there =
-          std::string_view(peer->first).substr(0, peer->first.rfind('.'));
-      const auto other = std::find_if(switches.begin(), switches.end(),
-                                      [&](const Options& its) { return its.name == there; });
       if (other->max_sleeps != one.max_sleeps)
         throw wrong(
             fmt::format("--max-sleeps {}, and of {} {}: linked switches share one thread; "

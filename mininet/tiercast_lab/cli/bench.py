@@ -14,6 +14,7 @@ from tiercast_controller.base import units
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError, among, writing
 from tiercast_lab.base.folders import resolved
+from tiercast_lab.base.whole_file import write_whole
 from tiercast_lab.cli.output import console, print_json, print_report, say, typed
 
 if TYPE_CHECKING:
@@ -126,9 +127,8 @@ def bench(
             )  # fmt: skip
             with writing(folder):
                 pages.append(write_report(suite, folder, shlex.join(typed()), facts))
-                (folder / "bench.json").write_text(
-                    json.dumps({"machine": machine} | suite.as_json(), indent=1) + "\n"
-                )
+                content = json.dumps({"machine": machine} | suite.as_json(), indent=1) + "\n"
+                write_whole(folder / "bench.json", content)
             found.append(suite)
             if not as_json:
                 _print(suite)

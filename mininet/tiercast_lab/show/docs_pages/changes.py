@@ -13,6 +13,7 @@ from typing import Any
 
 from tiercast_controller.base.installation import ROOT
 
+from tiercast_lab.base.whole_file import write_whole
 from tiercast_lab.experiment.calibrated_schema import Calibrated
 from tiercast_lab.show.wording import missed
 
@@ -55,8 +56,8 @@ def record(
             }
             for one in summaries
         ]
-    RECORDS.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n")
-    PAGE.write_text(page(numbers, records))
+    write_whole(RECORDS, json.dumps(records, indent=1, ensure_ascii=False) + "\n")
+    write_whole(PAGE, page(numbers, records))
 
 
 def read_records() -> dict[str, list[dict[str, Any]]]:

@@ -15,6 +15,7 @@ from tiercast_controller.base.installation import IN_CHECKOUT, ROOT
 
 from tiercast_lab.base import machine
 from tiercast_lab.base.errors import InputError
+from tiercast_lab.base.whole_file import write_whole
 from tiercast_lab.results import storage
 from tiercast_lab.show.wording import mark, missed, required_and_met, rows_of, tally, verdict_text
 
@@ -124,8 +125,8 @@ def keep(summaries: list[dict[str, Any]]) -> None:
         "commits": dict(sorted((old["commits"] | dict.fromkeys(papers, commit)).items())),
         "figures": sorted(kept + new, key=lambda one: (one["paper_name"], one["figure"])),
     }
-    RECORDS.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n")
-    PAGE.write_text(page(records))
+    write_whole(RECORDS, json.dumps(records, indent=1, ensure_ascii=False) + "\n")
+    write_whole(PAGE, page(records))
 
 
 def _the_commit(summaries: list[dict[str, Any]]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from tiercast_controller.base.installation import ROOT
 
+from tiercast_lab.base.whole_file import write_whole
 from tiercast_lab.show.wording import name_of
 from tiercast_lab.study.runtimes import FAR, TARGETS, Record, compared, target_name
 from tiercast_lab.study.target import MININET, VIRTUAL
@@ -48,8 +49,8 @@ def read_records() -> dict[str, Record]:
 
 def write(records: dict[str, Record]) -> None:
     ordered = {name: records[name] for name in sorted(records)}
-    RECORDS.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
-    PAGE.write_text(page(ordered))
+    write_whole(RECORDS, json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+    write_whole(PAGE, page(ordered))
 
 
 def page(records: dict[str, Record]) -> str:

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from random import Random
 from zlib import crc32
 
-REPORT_S = 0.2
-REPORTS_PER_S = 5  # with one row of kind `pause`
+REPORTS_PER_S = 5  # one of them with a row of kind `pause`
+REPORT_S = 1 / REPORTS_PER_S
 BEAT_S = 0.1  # the loop runs at least this often (pauses.py)
 
 
@@ -82,12 +82,6 @@ class End:
         row = {"time_ns": time.monotonic_ns(), "kind": kind, "agent": agent, **fields}
         self._rows.append(json.dumps(row))
 
-    def _write(self) -> None:
-        # A lab that has ended closes the socket. The next use of the socket ends this program.
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.lab.sendall("".join(f"{row}\n" for row in self._rows).encode())
-        self._rows.clear()
-
     def random(self, flow: str) -> Random:
         """The flow's own random numbers: another flow beside it does not change its periods."""
         return Random(f"{self.options.seed} {flow}")
@@ -122,6 +116,12 @@ class End:
         first = self.start_s + self._phase_s
         done = (time.monotonic() - first) // REPORT_S
         self.at(first + REPORT_S * (1 + done), self._report)
+
+    def _write(self) -> None:
+        # A lab that has ended closes the socket. The next use of the socket ends this program.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.lab.sendall("".join(f"{row}\n" for row in self._rows).encode())
+        self._rows.clear()
 
     def _say_pause(self) -> None:
         self.say("pause", self.options.name, longest_us=1e6 * self.longest_pause_s)
