@@ -10,7 +10,8 @@ from pathlib import Path
 import polars as pl
 from tiercast_wire.messages import MESSAGES
 
-ROOT = Path(__file__).resolve().parents[1]
+from .checkout import ROOT
+
 DISSECTOR = ROOT / "tools/wire/tiercast.lua"
 OF_NO_SESSION = (-1, -1)
 COLUMNS = ("frame.interface_name", "tiercast.group.session", "tiercast.group.rank")

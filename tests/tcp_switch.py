@@ -3,7 +3,6 @@ and to nothing else: it needs neither interfaces nor root."""
 
 from __future__ import annotations
 
-import os
 import queue
 import socket
 import subprocess
@@ -16,11 +15,11 @@ from p4.v1 import p4runtime_pb2 as p4
 from p4.v1 import p4runtime_pb2_grpc
 from tiercast_controller.base.tls import Tls
 
+from .checkout import BUILD
 from .free_port import free_port
 from .patience import PATIENCE_S, wait_until
 
-ROOT = Path(__file__).resolve().parents[1]
-BINARY = Path(os.environ.get("TIERCAST_SWITCH", ROOT / "build/dataplane/switch/tiercast-switch"))
+BINARY = BUILD / "dataplane/switch/tiercast-switch"
 
 
 def command(address: str, folder: Path, *options: str) -> list[str]:

@@ -18,11 +18,10 @@ from typing import Any
 
 import pytest
 
+from ..checkout import BUILD
 from ..namespaces import Namespaces, command_in, inside, ip
 from ..patience import PATIENCE_S
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 SENDER = BUILD / "dataplane/sender/tiercast-send"
 HOST = BUILD / "hosts/tiercast-host"
 

@@ -17,7 +17,8 @@ from tiercast_controller.multicast.igmp import Type, checksum
 from tiercast_controller.network.topology import group_address
 from tiercast_controller.p4runtime.program import Program
 
-from ..controller.chain import PORT, ROOT, Network, Receiver, Run
+from ..checkout import ROOT
+from ..controller.chain import PORT, Network, Receiver, Run
 from ..namespaces import command_in
 from .row import Row
 

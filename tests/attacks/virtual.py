@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..controller.chain import ROOT
+from ..checkout import BUILD
 from .row import Row
 
 WHERE = "virtual network"
-SWITCH = ROOT / "build/tests/p4src/p4src_test"
-SENDERS = ROOT / "build/tests/protocols/protocols_schemes_test"
+SWITCH = BUILD / "tests/p4src/p4src_test"
+SENDERS = BUILD / "tests/protocols/protocols_schemes_test"
 BINARIES = (SWITCH, SENDERS)
 # The attack and what is expected, by the test that tries it.
 ON_SWITCHES = {

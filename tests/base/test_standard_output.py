@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from ..agent.network import EAL
+from ..checkout import BUILD, ROOT
 from ..patience import PATIENCE_S
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 JSON = ROOT / "p4src/compiled/tiercast.json"
 
 

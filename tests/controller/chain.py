@@ -3,7 +3,6 @@ kernels' IGMP, and the controller that serves them. Needs root."""
 
 import asyncio
 import contextlib
-import os
 import socket
 import struct
 import subprocess
@@ -20,11 +19,11 @@ from tiercast_controller.p4runtime.program import Program
 
 from ..bmv2 import SWITCH as BMV2
 from ..bmv2 import bmv2_command
+from ..checkout import BUILD
 from ..namespaces import Namespaces, command_in, inside, ip
 from ..patience import PATIENCE_S
 
-ROOT = Path(__file__).resolve().parents[2]
-BINARY = Path(os.environ.get("TIERCAST_SWITCH", ROOT / "build/dataplane/switch/tiercast-switch"))
+BINARY = BUILD / "dataplane/switch/tiercast-switch"
 SWITCHES = 4
 HOSTS = {"h0": ("s0", 2), "h1": ("s3", 2), "h2": ("s3", 3)}
 PORT = 5500

@@ -23,10 +23,10 @@ from tiercast_controller.network.marking import PriorityMarking
 from tiercast_controller.network.topology import Host, Switch, Topology
 from tiercast_controller.p4runtime.program import Program
 
+from ..checkout import ROOT
 from ..patience import PATIENCE_S
 from .controller_run import SESSIONS, Run
 
-ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "p4src/compiled"
 ROUTER_ALERT = b"\x94\x04\x00\x00"
 

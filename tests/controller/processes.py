@@ -22,10 +22,10 @@ from tiercast_controller.p4runtime.client import P4RuntimeClient
 from tiercast_controller.p4runtime.entities import MeterCell, TableEntry
 from tiercast_controller.p4runtime.program import Program
 
+from ..checkout import ROOT
 from ..patience import PATIENCE_S
 from .chain import PORT, Network, Receiver
 
-ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "p4src/compiled"
 ENVIRONMENT = os.environ | {
     "PYTHONPATH": f"{ROOT}/build/python:{ROOT}/controller",

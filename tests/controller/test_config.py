@@ -13,9 +13,8 @@ from tiercast_controller.base.errors import ConfigurationError
 from tiercast_controller.config import EXAMPLE, Config
 from tiercast_controller.network.marking import PriorityMarking
 
+from ..checkout import ROOT
 from ..patience import PATIENCE_S
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def load(tmp_path: Path, text: str) -> Config:

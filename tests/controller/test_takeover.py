@@ -16,9 +16,10 @@ from tiercast_lab.run.mininet.commands import veth_eal
 
 from ..bmv2 import SWITCH as BMV2
 from ..bmv2 import needs_switch
+from ..checkout import BUILD
 from ..namespaces import command_in, ip
 from ..patience import PATIENCE_S
-from .chain import ROOT, SWITCHES, running_network
+from .chain import SWITCHES, running_network
 from .processes import ControllerProcess, Traffic, config_of, controllers, held, unnumbered
 
 pytestmark = pytest.mark.slow  # real switches and controllers, in real time
@@ -33,8 +34,8 @@ QUERIER = {
 }
 FORGETFUL = QUERIER | {"startup_interval_s": 5}
 NO_MENDING = {"mend_s": 0}
-HOST = ROOT / "build/hosts/tiercast-host"
-SENDER = ROOT / "build/dataplane/sender/tiercast-send"
+HOST = BUILD / "hosts/tiercast-host"
+SENDER = BUILD / "dataplane/sender/tiercast-send"
 AGENTS = ("h0", "h1", "h2")
 SESSION = {"number": 1, "layers": 1, "source": "h0", "scheme": "sim"}
 

@@ -1,12 +1,10 @@
 """Writes the code of a guide: each fenced block that names a file becomes that file, unchanged."""
 
 import argparse
-import os
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 
 
 def write_files(page: str, folder: Path, keep_changed: bool = False) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiercast_lab.experiment.schemes import SchemeInfo, known_schemes
 
-from .page import ROOT
+from ..checkout import ROOT
 
 
 def our_schemes() -> dict[str, SchemeInfo]:

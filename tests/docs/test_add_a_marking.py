@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from ..checkout import ROOT
 from .marking_program import (
     COMPILED,
     FILES,
@@ -19,7 +20,6 @@ from .marking_program import (
     run_command,
     write_sources,
 )
-from .page import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from .page import ROOT, write_files
+from ..checkout import ROOT
+from .page import write_files
 
 pytestmark = pytest.mark.slow
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from .page import ROOT, write_files
+from ..checkout import BUILD as WHOLE_BUILD
+from ..checkout import ROOT
+from .page import write_files
 
 pytestmark = pytest.mark.slow
 
-WHOLE_BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")).resolve()
 BUILD = WHOLE_BUILD / "tests/docs/add-a-scheme"
 
 

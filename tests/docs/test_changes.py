@@ -13,7 +13,7 @@ from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.show.docs_pages import changes as changes_page
 from tiercast_lab.study.calibrated import calibrated_numbers, figures_otherwise, find_calibrated
 
-from .page import ROOT
+from ..checkout import ROOT
 
 
 def test_the_page_is_made_of_its_list_and_records() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ..agent.network import SENDER
-from .page import BUILD, ROOT, write_files
+from ..checkout import BUILD, ROOT
+from .page import write_files
 
 PAGE = (ROOT / "docs/dpdk.md").read_text()
 LINE_BPS = 10e9

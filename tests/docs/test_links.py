@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .page import ROOT
+from ..checkout import ROOT
 
 PAGES = subprocess.run(
     ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],

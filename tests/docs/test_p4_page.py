@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tiercast_controller.network.marking import KINDS
 
-from .page import ROOT
+from ..checkout import ROOT
 
 PAGE = (ROOT / "docs/p4.md").read_text()
 PROGRAM: dict[str, Any] = json.loads((ROOT / "p4src/compiled/tiercast.json").read_text())

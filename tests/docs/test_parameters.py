@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tiercast_lab.show.tables.schemes import parameters_markdown
 
-from .page import ROOT
+from ..checkout import ROOT
 from .schemes import our_schemes
 
 PAGES = sorted(path.stem for path in (ROOT / "docs/protocols").glob("*.md"))

@@ -14,7 +14,7 @@ from tiercast_lab.cli.main import app
 from tiercast_lab.show.docs_pages import reproduction as reproduction_page
 from tiercast_lab.show.wording import tally
 
-from .page import ROOT
+from ..checkout import ROOT
 from .schemes import our_schemes
 
 README = (ROOT / "README.md").read_text()

@@ -8,7 +8,7 @@ import pytest
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.show.docs_pages import reproduction as reproduction_page
 
-from .page import ROOT
+from ..checkout import ROOT
 
 FIGURES = sorted(path.stem for path in (ROOT / "experiments/figures").glob("*.yaml"))
 

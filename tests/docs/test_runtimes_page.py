@@ -20,7 +20,7 @@ from tiercast_lab.study.runtimes import Record, compared, record_of
 from tiercast_lab.study.target import MININET, VIRTUAL
 from tiercast_lab.study.workers import LocalWorkers
 
-from .page import ROOT
+from ..checkout import ROOT
 
 FIGURES = {path.stem for path in (ROOT / "experiments/figures").glob("*.yaml")}
 

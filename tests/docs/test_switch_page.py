@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 
-from .page import BUILD, ROOT
+from ..checkout import BUILD, ROOT
 
 
 def test_its_table_has_each_option() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from .page import BUILD, ROOT, write_files
+from ..checkout import BUILD, ROOT
+from .page import write_files
 
 OWN_SCHEME = BUILD / "tests/docs/add-a-scheme"  # what `make programs SCHEMES=my/aimd` makes
 

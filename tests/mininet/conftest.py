@@ -22,8 +22,6 @@ from tiercast_lab.run.network_summary import network_summary
 
 from ..conftest import KEPT_UP_NOT
 
-ROOT = Path(__file__).resolve().parents[2]
-
 SCHEMES = {
     "sim": SchemeInfo(
         "sim",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ..checkout import ROOT
 from ..patience import wait_until
-from .conftest import ROOT
 
 # All that a run in Mininet can have at once. The command's first process ignores SIGTERM, and one
 # of those that it starts has a session of its own.

@@ -21,7 +21,8 @@ from tiercast_lab.results.explain.snapshot import snapshot_at
 from tiercast_lab.results.storage import load_run, reading
 from tiercast_lab.show.run_report import write_report
 
-from .conftest import ROOT, SCHEMES, SMALL
+from ..checkout import ROOT
+from .conftest import SCHEMES, SMALL
 
 MESH = """\
 topology:

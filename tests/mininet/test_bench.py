@@ -22,7 +22,7 @@ from tiercast_lab.bench.tester import CabledPort
 from tiercast_lab.bench.trials import Bench, Found, Plan, Trial, shares
 from tiercast_lab.show.bench_report import write_comparison
 
-from ..agent.network import ROOT
+from ..checkout import ROOT
 from ..namespaces import Namespaces, command_in, ip
 from ..patience import PATIENCE_S, wait_until
 

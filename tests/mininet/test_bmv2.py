@@ -23,7 +23,8 @@ from tiercast_lab.run.mininet.pauses import BEAT_S, AnswerWatch
 from tiercast_lab.run.mininet.switches import PORT_COLUMNS, SESSION_COLUMNS
 
 from ..bmv2 import HAS_BMV2, needs_switch
-from .conftest import ROOT, SMALL, skip_if_invalid
+from ..checkout import ROOT
+from .conftest import SMALL, skip_if_invalid
 
 
 def test_rates_are_those_of_full_packets() -> None:

@@ -18,7 +18,7 @@ from tiercast_lab.base.scratch import MIN_AGE_S, scratch_folder
 from tiercast_lab.results.recorder import read_rows
 from tiercast_lab.results.storage import StoredRun, load_run
 
-from .conftest import ROOT
+from ..checkout import ROOT
 from .real_run import Started, processes
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT
+from ..checkout import ROOT
 
 ALONE = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
 

@@ -14,8 +14,8 @@ from tiercast_lab.base.errors import EXIT_INPUT
 from tiercast_lab.cli import doctor
 from tiercast_lab.show.run_report import write_report
 
+from ..checkout import ROOT
 from ..patience import PATIENCE_S, wait_until
-from .conftest import ROOT
 
 SWEEP = ROOT / "experiments/sweeps/matrix.yaml"
 

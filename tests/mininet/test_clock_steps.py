@@ -15,10 +15,10 @@ import pytest
 from tiercast_lab.base.errors import EXIT_INVALID
 from tiercast_lab.results.storage import load_run
 
-from .conftest import ROOT
+from ..checkout import BUILD
 from .real_run import Started
 
-LIBRARY = ROOT / "build/tests/support/libtiercast_stepped_clock.so"
+LIBRARY = BUILD / "tests/support/libtiercast_stepped_clock.so"
 
 # Everything that looks at packets' time stamps: TFMCC's and RLA's round trips, what SIM's members
 # report, the switches' own queues.

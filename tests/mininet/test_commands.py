@@ -26,7 +26,7 @@ from tiercast_lab.cli.main import app, main
 from tiercast_lab.show.docs_pages import runtimes as runtimes_page
 from typer.core import TyperCommand, TyperGroup
 
-from .conftest import ROOT
+from ..checkout import ROOT
 
 pytestmark = pytest.mark.slow  # its tests start commands
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from .conftest import ROOT
+from ..checkout import ROOT
 
 
 def bash(home: Path, script: str) -> list[str]:

@@ -19,8 +19,9 @@ from tiercast_lab.results.storage import load_run
 from tiercast_lab.run.mininet.devices import grpc_address, load_devices
 
 from ..bmv2 import bmv2_command, needs_switch
+from ..checkout import ROOT
 from ..patience import wait_until
-from .conftest import ROOT, skip_if_invalid
+from .conftest import skip_if_invalid
 from .real_run import wait_for_second
 
 # s1 is a device, s0 is not.

@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from .conftest import ROOT, skip_if_invalid
+from ..checkout import ROOT
+from .conftest import skip_if_invalid
 
 WARM_S = 15.0
 

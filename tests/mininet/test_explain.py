@@ -16,7 +16,8 @@ from tiercast_lab.results.explain.sentences import Sentences
 from tiercast_lab.results.explain.snapshot import snapshot_at
 from tiercast_lab.results.recorder import Recorder
 
-from .conftest import ROOT, SMALL, record_port, store
+from ..checkout import ROOT
+from .conftest import SMALL, record_port, store
 from .traced_fields import OF_EVERY_ROW, documented_fields, one_number, traced_fields
 
 

@@ -28,7 +28,7 @@ from tiercast_lab.study.figure_results import VERDICTS, FigureResults, verdict_o
 from tiercast_lab.study.figure_spec import all_figures, find_figure
 from tiercast_lab.study.runs import Outcome, Store, Task, key_of
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..checkout import ROOT
 
 FIGURE = """\
     name: two-points

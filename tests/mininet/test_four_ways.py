@@ -31,9 +31,10 @@ from tiercast_lab.measures.rows import received_rate, received_within
 from tiercast_lab.results.storage import StoredRun, load_run
 
 from ..bmv2 import HAS_BMV2
+from ..checkout import ROOT
 from ..conftest import KEPT_UP_NOT
 from ..virtual_time import run_in_virtual_time
-from .conftest import ROOT, skip_if_invalid
+from .conftest import skip_if_invalid
 from .in_testkit import Got, in_testkit
 
 pytestmark = pytest.mark.slow

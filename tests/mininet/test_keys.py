@@ -9,9 +9,8 @@ import pytest
 from cryptography import x509
 from tiercast_controller.base.tls import KeyRole, certificate_file
 
+from ..checkout import ROOT
 from ..patience import PATIENCE_S
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def made(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -16,8 +16,8 @@ import pytest
 from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
 
+from ..checkout import ROOT
 from ..patience import wait_until
-from .conftest import ROOT
 from .real_run import Started, processes
 
 pytestmark = pytest.mark.mininet

@@ -13,7 +13,8 @@ from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.experiment.topology import Host
 from tiercast_lab.run.network_summary import network_summary
 
-from .conftest import ROOT, SCHEMES, SMALL
+from ..checkout import ROOT
+from .conftest import SCHEMES, SMALL
 
 
 def test_the_paper_session() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
-from pathlib import Path
 
 import pytest
 from tiercast.v1 import simulation_pb2
 from tiercast_lab.base.errors import InputError
-from tiercast_lab.run.mininet.traffic import command as traffic_command
+from tiercast_lab.run.mininet.traffic import end as flows_end
 from tiercast_lab.run.network_summary import network_summary
 from tiercast_lab.run.ns3.scenario import scenario
 
@@ -226,13 +226,12 @@ def test_each_flow_has_a_port_of_its_own_in_both_runtimes(load) -> None:
     assert ports == {"tcp1": 5502, "tcp2": 5503, "udp1": 5504, "tcp3": 5505}
     simulated = scenario(loaded, seed=1)
     assert {flow.name: flow.port for flow in (*simulated.tcp, *simulated.udp)} == ports
-    entry, lab = loaded.experiment.traffic[0], Path("/lab.sock")
-    for role in ("receive", "send"):
-        line = traffic_command(role, entry, ["tcp1", "tcp2"], loaded, lab, seed=1)
-        text = " ".join(line)
-        assert "--flow tcp1 5502 --flow tcp2 5503" in text
-        host = loaded.topology.hosts["t0" if role == "send" else "t3"]
-        assert f"--address={host.address}" in text
+    for role, node in (("receive", "t3"), ("send", "t0")):
+        end = flows_end(role, 0, loaded, "/ns/{}".format, seed=1)
+        assert end.flows == [("tcp1", 5502), ("tcp2", 5503)]
+        host = loaded.topology.hosts[node]
+        assert (end.namespace, end.address) == (f"/ns/{node}", host.address)
+        assert type(end).read(json.loads(json.dumps(end.write()))) == end
 
 
 def test_a_tcp_window_may_have_a_limit(load) -> None:

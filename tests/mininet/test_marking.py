@@ -42,7 +42,7 @@ from tiercast_lab.study.marking_results import (
 )
 from tiercast_lab.study.marking_steps import over
 
-from .conftest import ROOT
+from ..checkout import ROOT
 
 LINK = Link()
 

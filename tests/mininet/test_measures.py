@@ -13,7 +13,7 @@ from tiercast_lab.measures.context import Flow, Receiver, Session
 from tiercast_lab.measures.rows import counter_at, increases_within, steps_within
 from tiercast_lab.measures.table import markdown
 
-from .conftest import ROOT
+from ..checkout import ROOT
 from .hand_made_runs import (
     BESIDE_TCP,
     FLOWS,

@@ -15,7 +15,8 @@ import pytest
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.run.controller_input import described_groups
 
-from .conftest import ROOT, SMALL, Load
+from ..checkout import ROOT
+from .conftest import SMALL, Load
 from .real_run import Started
 
 COMMANDS = """

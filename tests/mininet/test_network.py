@@ -17,8 +17,8 @@ from tiercast_lab.experiment.topology import LinkParameters, Topology, tree_link
 from tiercast_lab.run.mininet.network import NamespaceNode, Network, hidden_queues
 from tiercast_lab.run.mininet.processes import Children
 
+from ..checkout import ROOT
 from ..patience import wait_until
-from .conftest import ROOT
 
 # Runs that only this process uses: other tests may run on the same machine.
 RUN, OTHER, DIES = (f"{letter}{os.getpid() % 1000:03d}" for letter in "tod")

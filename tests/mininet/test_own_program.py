@@ -19,8 +19,9 @@ from tiercast_lab.run.mininet.bmv2 import Bmv2Switches
 from tiercast_lab.study.marking import Judge
 
 from ..bmv2 import HAS_SWITCH
+from ..checkout import ROOT
 from ..docs.page import write_files
-from .conftest import ROOT, SCHEMES
+from .conftest import SCHEMES
 from .other_program import MANIFEST, write
 
 PROGRAMS = ROOT / "experiments/programs"

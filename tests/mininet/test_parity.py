@@ -17,8 +17,9 @@ from tiercast_lab.measures.beside_tcp import flow_rate
 from tiercast_lab.measures.rows import received_rate
 from tiercast_lab.results.storage import StoredRun, load_run
 
+from ..checkout import ROOT
 from ..virtual_time import run_in_virtual_time
-from .conftest import ROOT, skip_if_invalid
+from .conftest import skip_if_invalid
 from .in_testkit import in_testkit
 
 pytestmark = pytest.mark.slow

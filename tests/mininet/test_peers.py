@@ -20,7 +20,8 @@ from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.results.recorder import Recorder
 from tiercast_lab.results.storage import StoredRun
 
-from .conftest import LATE, ROOT, add_health, record_port, skip_if_invalid, store
+from ..checkout import ROOT
+from .conftest import LATE, add_health, record_port, skip_if_invalid, store
 from .real_run import Started
 
 BASE = ROOT / "experiments/bases/peers.yaml"

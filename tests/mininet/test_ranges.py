@@ -19,7 +19,8 @@ from tiercast_lab.experiment.schemes import known_schemes, require_accepted, ses
 from tiercast_lab.run.execute import Options, execute
 from tiercast_lab.run.progress import SilentView
 
-from .conftest import ROOT, SMALL
+from ..checkout import ROOT
+from .conftest import SMALL
 
 pytestmark = pytest.mark.slow
 

@@ -87,7 +87,7 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path, moment: str, number: 
     assert not (tmp_path / "latest").exists()
 
 
-@pytest.mark.parametrize("moment", ["tiercast-switch", "--name=udp1-send", "running", "sleep"])
+@pytest.mark.parametrize("moment", ["tiercast-switch", " flows-send ", "running", "sleep"])
 def test_ctrl_c_twice_in_a_run_of_everything_leaves_nothing(tmp_path: Path, moment: str) -> None:
     """As a terminal does it: all processes of the foreground hear it."""
     file, sleeps = everything(tmp_path)

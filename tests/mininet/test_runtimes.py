@@ -20,7 +20,8 @@ from tiercast_lab.study.runs import Store, key_of, run_all, stored_outcome
 from tiercast_lab.study.target import MININET, MININET_BMV2, VIRTUAL, is_installed
 from tiercast_lab.study.workers import Job, JobResult, LocalWorkers, cores_taken
 
-from .conftest import ROOT, skip_if_invalid
+from ..checkout import ROOT
+from .conftest import skip_if_invalid
 
 FIGURE = """\
     name: two-rates

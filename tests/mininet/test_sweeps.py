@@ -31,9 +31,8 @@ from tiercast_lab.study.sweep_results import results_of
 from tiercast_lab.study.sweep_spec import SweepSpec, find_sweep
 from tiercast_lab.study.workers import Job, JobResult, LocalWorkers
 
+from ..checkout import ROOT
 from ..patience import PATIENCE_S, wait_until
-
-ROOT = Path(__file__).resolve().parents[2]
 
 ONE_LINK = """\
     name: one-link

@@ -14,52 +14,83 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import NamedTuple, TextIO
 
 import polars as pl
 import pytest
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.base.lengths import Length
 from tiercast_lab.run.mininet.flows import tcp
-from tiercast_lab.run.mininet.flows.end import REPORT_S, phase_s
+from tiercast_lab.run.mininet.flows.end import REPORT_S, Options, phase_s
 from tiercast_lab.run.mininet.traffic import PROGRAM, require_one_stack
 from tiercast_lab.run.mininet.user_commands import require_programs
 
+from ..checkout import ROOT
 from ..free_port import free_port
+from ..namespaces import Namespaces
 from ..patience import PATIENCE_S, wait_until
-from .conftest import ROOT, SMALL, Load, skip_if_invalid
+from .conftest import SMALL, Load, skip_if_invalid
 from .test_run import Started
+
+ADDRESSES = {"receive": "127.0.0.2", "send": "127.0.0.1"}
+
+
+def start(folder: Path, server: socket.socket, ends: list[Options], role: str) -> Program:
+    """Starts the program of these ends; it is ready."""
+    file = folder / f"{role}.json"
+    file.write_text(json.dumps([end.write() for end in ends]))
+    lab = server.getsockname()
+    program = subprocess.Popen(
+        [sys.executable, "-I", "-S", PROGRAM, f"flows-{role}", lab, file], stderr=subprocess.PIPE
+    )
+    connection, _ = server.accept()
+    lines = connection.makefile("rw")
+    assert lines.readline() == '"ready"\n'
+    return Program(program, connection, lines)
+
+
+class Program(NamedTuple):
+    process: subprocess.Popen
+    connection: socket.socket
+    lines: TextIO
+
+    def begin(self, start_ns: int) -> None:
+        self.lines.write(f"{start_ns}\n")
+        self.lines.flush()
+
+    def end(self) -> list[dict]:
+        """Its rows, once it has ended well."""
+        self.connection.shutdown(socket.SHUT_WR)
+        rows = [row for line in self.lines for row in json.loads(line)]
+        assert self.process.wait(PATIENCE_S) == 0, self.process.stderr.read()
+        return rows
+
+
+def listening(path: Path) -> socket.socket:
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    server.listen()
+    server.settimeout(PATIENCE_S)
+    return server
 
 
 class Lab:
     """The lab's end of the Unix socket, for both ends of two flows on the loopback."""
 
-    def __init__(self, folder: Path, start: float, stop: float) -> None:
-        self.path = folder / "lab.sock"
-        self.server = socket.socket(socket.AF_UNIX)
-        self.server.bind(str(self.path))
-        self.server.listen()
-        self.server.settimeout(PATIENCE_S)
+    def __init__(self, folder: Path, start_s: float, stop_s: float) -> None:
+        self.server = listening(folder / "lab.sock")
         self.ports = [free_port(), free_port()]
+        flows = [(f"tcp{number}", port) for number, port in enumerate(self.ports, 1)]
         self.programs = {}
-        self.connections = {}
-        self.lines = {}
-        for role, more in (
-            ("receive", ["--address=127.0.0.2"]),
-            ("send", ["--address=127.0.0.1", "--peer=127.0.0.2", f"--start={start}"]),
-        ):
-            command = [sys.executable, "-I", "-S", str(PROGRAM), "tcp", role, f"--stop={stop}"]
-            command += [f"--lab={self.path}", f"--name=tcp1-{role}"]
-            for number, port in enumerate(self.ports, 1):
-                command += ["--flow", f"tcp{number}", str(port)]
-            self.programs[role] = subprocess.Popen([*command, *more], stderr=subprocess.PIPE)
-            connection, _ = self.server.accept()
-            self.connections[role] = connection
-            self.lines[role] = connection.makefile("rw")
-            assert self.lines[role].readline() == '"ready"\n'
+        for role, address in ADDRESSES.items():
+            end = Options(
+                kind="tcp", role=role, flows=flows, address=address, peer=ADDRESSES["receive"],
+                start=start_s, stop=stop_s,
+            )  # fmt: skip
+            self.programs[role] = start(folder, self.server, [end], role)
         self.start_ns = time.monotonic_ns()
-        for lines in self.lines.values():
-            lines.write(f"{self.start_ns}\n")
-            lines.flush()
+        for program in self.programs.values():
+            program.begin(self.start_ns)
 
     def flows(self) -> str:
         """The kernel's data on the senders' connections, one line each."""
@@ -71,18 +102,13 @@ class Lab:
         wait_until(lambda: len(self.flows().splitlines()) == count, f"{count} flows")
 
     def end(self) -> dict[str, list[dict]]:
-        """The rows of both ends; both programs must have ended well."""
-        rows = {}
-        for role, lines in self.lines.items():
-            self.connections[role].shutdown(socket.SHUT_WR)
-            rows[role] = [json.loads(line) for line in lines]
-            assert self.programs[role].wait(PATIENCE_S) == 0, self.programs[role].stderr.read()
-        return rows
+        """The rows of both programs, which must have ended well."""
+        return {role: program.end() for role, program in self.programs.items()}
 
     def close(self) -> None:
         for program in self.programs.values():
-            program.kill()
-            program.wait()
+            program.process.kill()
+            program.process.wait()
         self.server.close()
 
 
@@ -92,51 +118,39 @@ START_S, STOP_S = 0.2, 3.0
 def run_flows(
     folder: Path,
     kind: str,
-    sending: list[str],
     seconds: float,
-    receiving: tuple[str, ...] = (),
     look: Callable[[int], None] = lambda port: None,
+    receiver: str = ADDRESSES["receive"],
+    **options: object,
 ) -> dict[str, list[dict]]:
     """The rows of both ends of one flow, "f", on the loopback: from the start until it stops after
-    `seconds`, and a report more. `look` is called with its port a second before it stops."""
-    server = socket.socket(socket.AF_UNIX)
-    server.bind(str(folder / "lab.sock"))
-    server.listen()
-    server.settimeout(PATIENCE_S)
+    `seconds`, and a report more. `look` is called with its port a second before it stops. The
+    receiving end has the address `receiver`."""
     port = free_port()
-    ends = {}
-    try:
-        for role, options in (
-            ("receive", ["--address=127.0.0.2", *receiving]),
-            ("send", ["--address=127.0.0.1", "--peer=127.0.0.2", *sending]),
-        ):
-            program = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(PROGRAM), kind, role, f"--stop={seconds}",
-                 f"--lab={folder}/lab.sock", f"--name={role}", "--flow", "f", str(port), *options],
-                stderr=subprocess.PIPE,
-            )  # fmt: skip
-            connection, _ = server.accept()
-            ends[role] = (program, connection, connection.makefile("rw"))
-            assert ends[role][2].readline() == '"ready"\n'
-        for _, _, lines in ends.values():
-            lines.write(f"{time.monotonic_ns()}\n")
-            lines.flush()
-        time.sleep(seconds - 1)
-        look(port)
-        time.sleep(1.5)
-        rows = {}
-        for role, (program, connection, lines) in ends.items():
-            connection.shutdown(socket.SHUT_WR)
-            rows[role] = [row for row in map(json.loads, lines) if row["agent"] == "f"]
-            assert program.wait(PATIENCE_S) == 0, program.stderr.read()
-        return rows
-    finally:
-        for program, _, _ in ends.values():
-            program.kill()
-        server.close()
+    programs = {}
+    with listening(folder / "lab.sock") as server:
+        try:
+            for role, address in (ADDRESSES | {"receive": receiver}).items():
+                end = Options(
+                    kind=kind, role=role, flows=[("f", port)], address=address,
+                    peer=ADDRESSES["receive"], stop=seconds, **options,
+                )  # fmt: skip
+                programs[role] = start(folder, server, [end], role)
+            for program in programs.values():
+                program.begin(time.monotonic_ns())
+            time.sleep(seconds - 1)
+            look(port)
+            time.sleep(1.5)
+            return {
+                role: [row for row in program.end() if row["agent"] == "f"]
+                for role, program in programs.items()
+            }
+        finally:
+            for program in programs.values():
+                program.process.kill()
 
 
-def test_programs_do_not_report_all_at_once() -> None:
+def test_ends_do_not_report_all_at_once() -> None:
     """Two hundred of them, in tenths of the interval: about twenty in each."""
     names = [f"tcp{number}-{role}" for number in range(1, 101) for role in ("send", "receive")]
     phases = [phase_s(name) for name in names]
@@ -150,33 +164,78 @@ def test_udp_has_its_rate_and_one_port_at_both_ends(tmp_path: Path) -> None:
         shown = subprocess.run(["ss", "-uanHO"], capture_output=True, text=True, check=True).stdout
         assert f" 127.0.0.1:{port} " in shown and f" 127.0.0.2:{port} " in shown
 
-    options = ["--rate=800000", "--packet-size=1000"]
-    rows = run_flows(tmp_path, "udp", options, seconds=2, look=look)
+    rows = run_flows(tmp_path, "udp", seconds=2, look=look, rate=800_000, packet_size=1000)
     sent, arrived = rows["send"][-1], rows["receive"][-1]
     # 100 packets a second from 0 on, whatever the machine's load: overdue ones are sent together.
     assert (sent["sent_packets"], sent["sent_bytes"]) == (200, 200_000)
     assert (arrived["packets"], arrived["bytes"]) == (200, 200_000)
 
 
+def test_one_program_has_the_ends_of_many_hosts(tmp_path: Path) -> None:
+    """The same ports in two namespaces, and more sockets than `select` takes: each flow's only
+    packet arrives."""
+    count = 600
+    namespaces = Namespaces("a", "b")
+    programs = {}
+    try:
+        with listening(tmp_path / "lab.sock") as server:
+            for role, address in ADDRESSES.items():
+                ends = [
+                    Options(
+                        kind="udp", role=role, address=address, peer=ADDRESSES["receive"],
+                        namespace=f"/run/netns/{namespaces[host]}", rate=8000, stop=1,
+                        flows=[(f"{host}{number}", 20_000 + number) for number in range(count)],
+                    )
+                    for host in ("a", "b")
+                ]  # fmt: skip
+                programs[role] = start(tmp_path, server, ends, role)
+            for program in programs.values():
+                program.begin(time.monotonic_ns())
+            time.sleep(1.5)
+            rows = [row for row in programs["receive"].end() if row["kind"] == "udp"]
+            arrived = {row["agent"]: row["packets"] for row in rows}
+            assert arrived == {f"{host}{number}": 1 for host in "ab" for number in range(count)}
+    finally:
+        for program in programs.values():
+            program.process.kill()
+        namespaces.close()
+
+
+def test_a_namespace_that_is_gone_is_named(tmp_path: Path) -> None:
+    end = Options(
+        kind="udp", role="send", flows=[("f", 20_000)], address="127.0.0.1", stop=1, rate=8000,
+        namespace="/run/netns/no-such",
+    )  # fmt: skip
+    (tmp_path / "ends.json").write_text(json.dumps([end.write()]))
+    with listening(tmp_path / "lab.sock"):
+        done = subprocess.run(
+            [sys.executable, PROGRAM, "flows-send", tmp_path / "lab.sock", tmp_path / "ends.json"],
+            capture_output=True, text=True,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("flows: ") and "'/run/netns/no-such'" in done.stderr
+
+
 def test_udp_that_is_refused_keeps_its_rate(tmp_path: Path) -> None:
     """Nobody has the port at the address, so the kernel answers each packet with ICMP."""
-    elsewhere = ("--address=127.0.0.3",)
-    rows = run_flows(tmp_path, "udp", ["--rate=800000"], seconds=2, receiving=elsewhere)
+    rows = run_flows(tmp_path, "udp", seconds=2, receiver="127.0.0.3", rate=800_000)
     assert rows["send"][-1]["sent_packets"] == 200
     assert rows["receive"][-1]["packets"] == 0
 
 
 def test_udp_in_periods_sends_in_the_share_of_its_on_time(tmp_path: Path) -> None:
     """Constant periods of 0.25 s on and off: of 3 s, packets in 1.5 s, the first at each start."""
-    options = ["--rate=800000", "--on=constant::0.25", "--off=constant::0.25"]
-    rows = run_flows(tmp_path, "udp", options, seconds=3)
+    period = Length("constant", 0.25)
+    rows = run_flows(tmp_path, "udp", seconds=3, rate=800_000, on=period, off=period)
     assert rows["send"][-1]["sent_packets"] == 6 * 25
     assert rows["receive"][-1]["packets"] == 6 * 25
 
 
 def test_each_transfer_is_a_connection_and_arrives_whole(tmp_path: Path) -> None:
-    options = ["--on=constant::20p", "--off=constant::0.1", "--congestion-control=cubic"]
-    rows = run_flows(tmp_path, "tcp", options, seconds=2)
+    rows = run_flows(
+        tmp_path, "tcp", seconds=2, congestion_control="cubic",
+        on=Length("constant", 20, in_packets=True), off=Length("constant", 0.1),
+    )  # fmt: skip
     goodput = rows["receive"][-1]["goodput_bytes"]
     transfers = goodput / (20 * (1000 - tcp.HEADERS))
     # 0.1 s each, and the last one may have been cut by the stop.
@@ -193,12 +252,12 @@ def test_a_window_is_as_many_full_packets(tmp_path: Path) -> None:
         [window] = re.findall(r"snd_wnd:(\d+)", shown)
         assert 20 * (1000 - tcp.HEADERS) <= int(window) < 21 * (1000 - tcp.HEADERS)
 
-    run_flows(tmp_path, "tcp", [], seconds=2, receiving=("--window=20",), look=look)
+    run_flows(tmp_path, "tcp", seconds=2, look=look, window=20)
 
 
 def test_a_timed_period_of_tcp_ends_with_a_reset(tmp_path: Path) -> None:
-    options = ["--on=constant::0.3", "--off=constant::0.3"]
-    rows = run_flows(tmp_path, "tcp", options, seconds=2)
+    period = Length("constant", 0.3)
+    rows = run_flows(tmp_path, "tcp", seconds=2, on=period, off=period)
     counts = [row["goodput_bytes"] for row in rows["receive"]]
     assert counts == sorted(counts) and counts[-1] > 0
     reports = {row["time_ns"] // 200_000_000 for row in rows["send"]}
@@ -221,7 +280,6 @@ def test_lengths_have_their_mean(length: Length, mean: float) -> None:
     random = Random(7)
     drawn = [length.draw(random) for _ in range(100_000)]
     assert sum(drawn) / len(drawn) == pytest.approx(mean, rel=0.03)
-    assert Length.parse(length.text) == length
     if length.in_packets:
         assert all(one == round(one) >= 1 for one in drawn)
 
@@ -279,7 +337,7 @@ def test_flows_begin_and_stop_with_reno_and_their_packet_size(lab: Lab) -> None:
         assert re.search(rf"127\.0\.0\.1:{port} +127\.0\.0\.2:{port}\b", shown)
     lab.wait_for_flows(0)  # by themselves: the lab has sent nothing
     rows = lab.end()
-    programs = {role: f"tcp1-{role}" for role in rows}
+    programs = {role: f"flows-{role}" for role in rows}
     for role, name in programs.items():
         assert {row["agent"] for row in rows[role]} == {"tcp1", "tcp2", name}
         mine = [row for row in rows[role] if row["agent"] == name]
@@ -303,15 +361,15 @@ def test_both_ends_say_for_how_long_they_did_not_run(lab: Lab) -> None:
     """They are stopped before the flows begin; the ends report the pause at the latest when the lab
     ends them."""
     for program in lab.programs.values():
-        program.send_signal(signal.SIGSTOP)
+        program.process.send_signal(signal.SIGSTOP)
     time.sleep(0.3)
     for program in lab.programs.values():
-        program.send_signal(signal.SIGCONT)
+        program.process.send_signal(signal.SIGCONT)
     lab.wait_for_flows(2)
     lab.wait_for_flows(0)
     for role, rows in lab.end().items():
         pauses = [row for row in rows if row["kind"] == "pause"]
-        assert {row["agent"] for row in pauses} == {f"tcp1-{role}"}
+        assert {row["agent"] for row in pauses} == {f"flows-{role}"}
         assert max(row["longest_us"] for row in pauses) >= 300_000
 
 
@@ -319,19 +377,20 @@ def test_both_ends_say_for_how_long_they_did_not_run(lab: Lab) -> None:
 def test_programs_end_when_told(lab: Lab, how: str) -> None:
     if how == "SIGTERM":
         for program in lab.programs.values():
-            program.send_signal(signal.SIGTERM)
+            program.process.send_signal(signal.SIGTERM)
     else:
-        for connection in lab.connections.values():
-            connection.shutdown(socket.SHUT_RDWR)
+        for program in lab.programs.values():
+            program.connection.shutdown(socket.SHUT_RDWR)
     for program in lab.programs.values():
-        assert program.wait(PATIENCE_S) == 0, program.stderr.read()
+        assert program.process.wait(PATIENCE_S) == 0, program.process.stderr.read()
 
 
 def test_a_flow_that_breaks_is_named(lab: Lab) -> None:
     lab.wait_for_flows(2)
-    lab.programs["receive"].kill()
-    assert lab.programs["send"].wait(PATIENCE_S) == 1
-    said = lab.programs["send"].stderr.read().decode()
+    lab.programs["receive"].process.kill()
+    sender = lab.programs["send"].process
+    assert sender.wait(PATIENCE_S) == 1
+    said = sender.stderr.read().decode()
     assert any(f"to 127.0.0.2:{port}" in said for port in lab.ports)
 
 

@@ -31,13 +31,13 @@ SMOKE = {
     "lab": "lab",
 }
 BESIDE_TCP = {
-    "--name=tcp1-send": "flows send tcp1",
-    "--name=tcp1-receive": "flows receive tcp1",
+    " flows-send ": "flows send",
+    " flows-receive ": "flows receive",
 }
 OF_EVERYTHING = {
     "--name=h4": "tiercast-host h4",  # comes and goes
     "--name=h3.s2": "tiercast-send h3.s2",  # of the second session
-    "--name=udp1-send": "flows send udp1",
+    " flows-send ": "flows send",
 }
 ON_BMV2 = {
     "s0.sock --cpu-port": "simple_switch_grpc s0",
@@ -104,7 +104,7 @@ def test_a_stop_of_300_ms_is_named(tmp_path: Path, programs: dict[str, str]) -> 
         assert BOUNDS["late_max"].value < pause_of("h0", why["late_max"])
 
 
-@pytest.mark.parametrize("program", [*SMOKE, "--name=tcp1-receive", "--name=h3.s2", *ON_BMV2])
+@pytest.mark.parametrize("program", [*SMOKE, " flows-receive ", "--name=h3.s2", *ON_BMV2])
 def test_a_stop_of_3_s_that_the_run_ends_in_is_named(tmp_path: Path, program: str) -> None:
     programs = next(one for one in (SMOKE, BESIDE_TCP, OF_EVERYTHING, ON_BMV2) if program in one)
     named = programs[program]
@@ -120,7 +120,7 @@ def test_a_stop_of_3_s_that_the_run_ends_in_is_named(tmp_path: Path, program: st
     ("programs", "program"),
     [
         (SMOKE, "--name=s0"),
-        (BESIDE_TCP, "--name=tcp1-send"),
+        (BESIDE_TCP, " flows-send "),
         *((ON_BMV2, one) for one in ON_BMV2),
     ],
 )

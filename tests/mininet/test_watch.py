@@ -32,8 +32,9 @@ from tiercast_lab.watch.scene import described, scene_of
 from tiercast_lab.watch.server import hosts_of
 from tiercast_lab.watch.watched import LATEST_ROW_S
 
+from ..checkout import ROOT
 from ..patience import PATIENCE_S
-from .conftest import ROOT, SMALL
+from .conftest import SMALL
 from .watched_runs import KnownRun, serving
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .conftest import ROOT
+from ..checkout import ROOT
 
 OF_EVERY_ROW = {"time_s", "agent"}
 

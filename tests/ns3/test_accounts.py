@@ -10,9 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from ..checkout import ROOT
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 
 # Each receiver is behind a link that drops or marks in its own way. Sessions have one layer each,
 # so every receiver is sent every packet.

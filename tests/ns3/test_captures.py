@@ -22,8 +22,8 @@ from tiercast_lab.run.controller_input import (
 )
 from tiercast_lab.run.ns3.scenario import delimited, scenario
 
-from ..agent.network import BUILD
-from ..captures import ROOT, counted, frames, in_rows, longest_header, received
+from ..captures import counted, frames, in_rows, longest_header, received
+from ..checkout import BUILD, ROOT
 from ..patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ..captures import ROOT
+from ..checkout import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,10 @@ import networkx
 import polars as pl
 import pytest
 
+from ..checkout import ROOT
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 LINKS = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (3, 5), (4, 6), (4, 7), (5, 7), (6, 9), (7, 9)]
 HEAD = f"""\
 topology:

@@ -13,9 +13,10 @@ import networkx
 import polars as pl
 import pytest
 
+from ..checkout import ROOT
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 SESSION = """\
 sessions: [{{scheme: sim, sender: {sender}, session: 1, receivers: {receivers}, layers: 1,
   parameters: {{sim.initial_rate: 400kbit/s, sim.max_rate: 400kbit/s}}}}]

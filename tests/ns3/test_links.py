@@ -13,9 +13,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from ..checkout import ROOT
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 DEVIATIONS = 5
 
 # A UDP flow of 1000 packets/s to each of 1 to 5, whose links differ.

@@ -11,7 +11,7 @@ from tiercast_controller.network.marking import DualPi2, Marking, NoMarking, Pi2
 from tiercast_lab.study.marking import Link
 from tiercast_lab.study.marking_tcp import Tcp, TcpJudge, UnderTcp, jain
 
-from ..captures import ROOT
+from ..checkout import ROOT
 
 pytestmark = pytest.mark.slow
 LINK = Link()

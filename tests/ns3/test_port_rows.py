@@ -4,7 +4,6 @@ not."""
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,7 @@ from tiercast_lab.run.controller_input import (
 from tiercast_lab.run.ns3.runtime import answer
 from tiercast_lab.run.ns3.scenario import delimited, scenario
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
+from ..checkout import BUILD, ROOT
 
 # Two sessions and TCP. RED is in the middle, on arrival or at departure, followed by a port that
 # drops the tail by policy, one with a short queue, and one with room. Link 0-1 slows down and

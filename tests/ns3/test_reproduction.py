@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from ..checkout import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(

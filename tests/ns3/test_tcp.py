@@ -14,9 +14,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from ..checkout import ROOT
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 
 ALONE = """\
 name: tcp

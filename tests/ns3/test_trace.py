@@ -16,7 +16,7 @@ from tiercast_lab.results.storage import load_run
 from tiercast_lab.show.run_report import write_report
 from tiercast_lab.study.traced_law import TracedLaw, traced_laws
 
-from ..captures import ROOT
+from ..checkout import ROOT
 
 pytestmark = pytest.mark.slow
 

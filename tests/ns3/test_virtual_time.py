@@ -16,11 +16,10 @@ from tiercast_lab.experiment.loading import load_experiment
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.run.ns3.scenario import delimited, scenario
 
+from ..checkout import ROOT
 from ..patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(results: Path, *arguments: str) -> tuple[int, Path]:

@@ -20,11 +20,10 @@ from tiercast_controller.p4runtime.entities import entry
 from tiercast_controller.p4runtime.program import Program
 
 from .. import bmv2
+from ..checkout import BUILD, ROOT
 from ..namespaces import Namespaces, command_in, inside
 from ..patience import PATIENCE_S, wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 TIERCAST = BUILD / "dataplane/switch/tiercast-switch"
 PORTS = (1, 2, 3, 4)
 SLOW_PORT = 4  # 100 packets of 1000 bytes per second

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ..checkout import ROOT
+
 pytestmark = pytest.mark.slow
 
-P4SRC = Path(__file__).resolve().parents[2] / "p4src"
+P4SRC = ROOT / "p4src"
 LIB = sorted((P4SRC / "lib").glob("*.p4"))
 POLICIES = P4SRC / "lib/port_policy.p4"
 V1MODEL = r"v1model|standard_metadata|mark_to_drop|verify_checksum|update_checksum|\bhash\("

@@ -7,9 +7,11 @@ from types import ModuleType
 
 import pytest
 
+from ..checkout import ROOT
+
 pytestmark = pytest.mark.slow
 
-P4SRC = Path(__file__).resolve().parents[2] / "p4src"
+P4SRC = ROOT / "p4src"
 
 
 def load_compile() -> ModuleType:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ..agent.network import ROOT
+from ..checkout import ROOT
 
 sys.path.append(str(ROOT / "scripts"))
 

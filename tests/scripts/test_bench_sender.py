@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ..agent.network import ROOT
+from ..checkout import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ..agent.network import ROOT
+from ..checkout import ROOT
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="it installs only as root")

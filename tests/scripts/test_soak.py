@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tiercast_lab.results.verdict import BOUNDS, Check, as_dict
 
-from ..agent.network import ROOT
+from ..checkout import ROOT
 
 
 @pytest.fixture

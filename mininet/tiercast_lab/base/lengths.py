@@ -18,19 +18,6 @@ class Length:
     in_packets: bool = False
     shape: float = 0.0  # of pareto, above 1
 
-    @classmethod
-    def parse(cls, text: str) -> Length:
-        """Reads what `text` writes: "pareto:1.5:20p", "exponential::0.5". The numbers are those of
-        a checked experiment."""
-        distribution, shape, mean = text.split(":")
-        packets = mean.endswith("p")
-        return cls(distribution, float(mean.removesuffix("p")), packets, float(shape or 0))
-
-    @property
-    def text(self) -> str:
-        shape = repr(self.shape) if self.shape else ""
-        return f"{self.distribution}:{shape}:{self.mean!r}{'p' if self.in_packets else ''}"
-
     def draw(self, random: Random) -> float:
         """Seconds, or a whole number of packets from 1 on."""
         drawn = self.mean

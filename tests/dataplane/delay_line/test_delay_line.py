@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import select
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from ...checkout import BUILD
 from ...namespaces import Namespaces, command_in, inside
 from ...patience import PATIENCE_S, wait_until
 
-PROGRAM = Path(
-    os.environ.get("TIERCAST_BUILD", Path(__file__).parents[3] / "build"),
-    "dataplane/delay_line/tiercast-delay-line",
-)
+PROGRAM = BUILD / "dataplane/delay_line/tiercast-delay-line"
 DELAY_S = 1.0
 ETH_P_ALL = 3
 

@@ -21,7 +21,6 @@ from scapy.utils import PcapReader, PcapWriter, checksum
 from tiercast_wire import group_address, group_mac
 
 from ...agent.network import (
-    BUILD,
     EAL,
     HOST_IP,
     HOST_MAC,
@@ -31,6 +30,7 @@ from ...agent.network import (
     fixed_rate,
     run,
 )
+from ...checkout import BUILD
 from ...namespaces import command_in
 from ...patience import PATIENCE_S, wait_until
 

@@ -15,7 +15,8 @@ from tiercast.v1 import session_pb2
 from tiercast_controller.agents.sender import SenderControl
 from tiercast_controller.base.errors import AgentError
 
-from ...agent.network import BUILD, EAL, SENDER, SENDER_IP
+from ...agent.network import EAL, SENDER, SENDER_IP
+from ...checkout import BUILD
 from ...patience import PATIENCE_S
 
 FAR_END = BUILD / "dataplane/sender/bench/libtiercast-far-end.so"

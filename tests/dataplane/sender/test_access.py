@@ -16,11 +16,10 @@ from tiercast_controller.base.errors import RefusedError
 from tiercast_controller.base.tls import KeyRole, Tls
 
 from ...agent.network import EAL, SENDER, SENDER_IP
+from ...checkout import ROOT
 from ...free_port import free_port
 from ...patience import PATIENCE_S, wait_until
 from ...tcp_switch import listens
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def command(control: str, *options: str) -> list[str]:

@@ -20,7 +20,8 @@ from tiercast_lab.cli.sessions import app
 from tiercast_wire import group_address
 from typer.testing import CliRunner
 
-from ...agent.network import ROOT, run, sender_arguments
+from ...agent.network import run, sender_arguments
+from ...checkout import ROOT
 from ...free_port import free_port
 from ...patience import PATIENCE_S, wait_until
 from .line import Line, check_rate, constant, departures

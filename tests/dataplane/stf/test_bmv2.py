@@ -6,7 +6,6 @@ tiercast-stf, so that both get the same program, the same order of packets and t
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import subprocess
@@ -14,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from ...checkout import BUILD, ROOT
 from ...free_port import free_port
 from ...patience import PATIENCE_S, wait_until
 from ...pcap import read_pcap, write_pcap
 
-ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = ROOT / "tests/data/p4"
-TIERCAST_STF = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build")) / "dataplane/stf/tiercast-stf"
+TIERCAST_STF = BUILD / "dataplane/stf/tiercast-stf"
 PORTS = (1, 2, 3, 4)
 PACKETS = 60  # they arrive at once, and bmv2's queues hold 64
 SEED = 20

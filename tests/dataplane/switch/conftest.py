@@ -27,11 +27,10 @@ from p4.v1 import p4runtime_pb2_grpc
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 
 from ...bmv2 import HAS_SWITCH, bmv2_command
+from ...checkout import BUILD, ROOT
 from ...namespaces import Namespaces, command_in, inside
 from ...patience import PATIENCE_S, wait_until
 
-ROOT = Path(__file__).resolve().parents[3]
-BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 BINARY = BUILD / "dataplane/switch/tiercast-switch"
 COMPILED = ROOT / "p4src/compiled"
 JSON = COMPILED / "tiercast.json"

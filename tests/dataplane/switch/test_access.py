@@ -21,6 +21,7 @@ from tiercast.v1 import lab_pb2, lab_pb2_grpc
 from tiercast_controller.base.tls import KeyRole, Tls
 from tiercast_lab.base.certificates import make_keys
 
+from ...checkout import ROOT
 from ...free_port import free_port
 from ...patience import PATIENCE_S, wait_until
 from ...tcp_switch import arbitration, channel, command, running_switch
@@ -29,7 +30,7 @@ OK = grpc.StatusCode.OK
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 PROGRAM = grpc.StatusCode.FAILED_PRECONDITION  # the call was permitted, but there is no program
 CONTROLLER, AGENT, OBSERVER = KeyRole
-COMPILED = Path(__file__).resolve().parents[3] / "p4src/compiled"
+COMPILED = ROOT / "p4src/compiled"
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import grpc
 import pytest
 from tiercast.v1 import lab_pb2
 
+from ...checkout import ROOT
 from ...namespaces import command_in
-from .conftest import ROOT
 
 PORT = ("--port", "1=p1")
 

@@ -1,7 +1,6 @@
 """tiercast-switch-dpdk on devices without hardware: net_pcap, net_ring, net_null."""
 
 import contextlib
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +14,10 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from tiercast.v1 import lab_pb2, lab_pb2_grpc
 
+from ...checkout import BUILD
 from ...patience import PATIENCE_S, wait_until
 from ...pcap import read_pcap, write_pcap
 
-ROOT = Path(__file__).resolve().parents[3]
-BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
 BINARY = BUILD / "dataplane/switch/dpdk/tiercast-switch-dpdk"
 EAL = ("--no-huge", "--no-shconf", "-m", "64", "--no-pci", "--no-telemetry")
 

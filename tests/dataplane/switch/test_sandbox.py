@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from ...checkout import ROOT
 from ...patience import PATIENCE_S, wait_until
-from ...tcp_switch import ROOT, command
+from ...tcp_switch import command
 
 DAC_OVERRIDE = 1 << 1
 ROUTER = ROOT / "tests/data/p4/router.json"  # this build has no native code for it

@@ -4,18 +4,16 @@ the same frames leave both. Skipped where SWX's programs cannot be compiled."""
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 
-ROOT = Path(__file__).resolve().parents[3]
-BUILD = Path(os.environ.get("TIERCAST_BUILD", ROOT / "build"))
+from ...checkout import BUILD, ROOT
+
 BENCH = BUILD / "dataplane/switch/bench/swx/tiercast-swx-bench"
 PROGRAMS = ROOT / "tests/data/p4"
 sys.path.append(str(ROOT / "scripts"))

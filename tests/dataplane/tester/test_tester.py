@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ...agent.network import BUILD
+from ...checkout import BUILD
 from ...namespaces import Namespaces, command_in, ip
 
 pytestmark = pytest.mark.slow

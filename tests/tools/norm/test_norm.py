@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -11,13 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from ...checkout import BUILD
 from ...namespaces import Namespaces, command_in, ip
 from ...patience import PATIENCE_S, wait_until
 
-PROGRAM = Path(
-    os.environ.get("TIERCAST_BUILD", Path(__file__).parents[3] / "build"),
-    "tools/norm/tiercast-norm",
-)
+PROGRAM = BUILD / "tools/norm/tiercast-norm"
 pytestmark = [
     pytest.mark.skipif(not PROGRAM.exists(), reason="built without libnorm-dev"),
     pytest.mark.slow,

@@ -141,6 +141,10 @@ class Network:
         # An open /proc/PID/net/dev: it stays readable after the namespace's shell is killed.
         self._devices: dict[str, FileIO] = {}
 
+    def namespace_file(self, node: str) -> str:
+        """For setns(2), while the node exists."""
+        return f"/proc/{self.nodes[node].pid}/ns/net"
+
     def interface(self, node: str, port: int = 1) -> str:
         return f"{self.run}-{node}p{port}"
 

@@ -2,7 +2,7 @@
 
 Every program wakes up at least every 100 ms and reports the longest time in which it did not.
 Senders and hosts send it as a record, tiercast-switch when it is polled; tiercast-delay-line writes
-it to its log; the ends of TCP flows send it on their socket; the lab measures itself with the
+it to its log; the programs of the flows send it on their socket; the lab measures itself with the
 classes below. bmv2 reports nothing of the kind, so the lab sends it a request every 100 ms. These
 times are the rows of kind `pause`: one per second for each program, and one from the lab at the
 start of the run.

@@ -1,8 +1,7 @@
-"""The competing traffic of a run: starts the programs at both ends of each entry and takes their
-rows.
+"""The competing traffic of a run: starts the programs of its flows and takes their rows.
 
-Each program holds one connection to the lab's Unix socket; flows/end.py describes what is sent on
-it.
+One program has all sending ends, and one all receiving ends. Each holds one connection to the lab's
+Unix socket; flows/loop.py describes what is sent on it.
 """
 
 from __future__ import annotations
@@ -21,12 +20,14 @@ from tiercast_lab.base.lengths import Length
 from tiercast_lab.experiment.loaded_experiment import LoadedExperiment
 from tiercast_lab.experiment.schema import Period, Traffic
 from tiercast_lab.run.mininet import flows
+from tiercast_lab.run.mininet.flows.end import Options
 from tiercast_lab.run.mininet.network import Network
 from tiercast_lab.run.mininet.processes import Children
 
 READY_S = 15.0
 END_S = 5.0
 KINDS = ("tcp", "tcp.sender", "udp", "pause")  # of rows
+ROLES = ("receive", "send")  # of the programs of a run
 PROGRAM = Path(flows.__file__).with_name("__main__.py")
 
 _CODEPOINTS: dict[bool | str, int] = {False: 0, True: 2, "l4s": 1}  # of `ecn` (RFC 3168, 5)
@@ -142,24 +143,23 @@ class TrafficPrograms:
         self._names = set(loaded.flows)
         tune(loaded, network)
         self._server = await asyncio.start_unix_server(self._serve, lab)
-        for index, entry in entries.items():
-            names = [name for name, flow in loaded.flows.items() if flow.entry == index]
-            for role, node in (("receive", entry.to), ("send", entry.from_)):
-                name = f"{names[0]}-{role}"
-                self.logs.append(name)
-                self._names.add(name)
-                children.start(
-                    network.nodes[f"t{node}"],
-                    f"flows {role} {names[0]}",
-                    [*command(role, entry, names, loaded, lab, seed), f"--name={name}"],
-                    name,
-                )
+        for role in ROLES:
+            name = f"flows-{role}"
+            ends = [
+                end(role, index, loaded, network.namespace_file, seed).write() for index in entries
+            ]
+            path = lab.with_name(f"{name}.json")
+            path.write_text(json.dumps(ends))
+            command = [sys.executable, "-I", "-S", str(PROGRAM), name, str(lab), str(path)]
+            children.start(None, f"flows {role}", command, name)
+            self.logs.append(name)
+            self._names.add(name)
         try:
             async with asyncio.timeout(READY_S), self._changed:
-                await self._changed.wait_for(lambda: self._ready == 2 * len(entries))
+                await self._changed.wait_for(lambda: self._ready == len(ROLES))
         except TimeoutError:
             raise RunFailed(
-                f"{self._ready} of {2 * len(entries)} programs of `traffic` were ready within "
+                f"{self._ready} of {len(ROLES)} programs of `traffic` were ready within "
                 f"{READY_S:g} s"
             ) from None
 
@@ -192,15 +192,16 @@ class TrafficPrograms:
         self._writers.append(writer)
         try:
             while line := await reader.readline():
-                row = json.loads(line)
-                if row == "ready":
+                said = json.loads(line)
+                if said == "ready":
                     await self._count(1)
                     continue
-                time_ns, kind, agent = row.pop("time_ns"), row.pop("kind"), row.pop("agent")
-                if kind not in KINDS or agent not in self._names:
-                    raise ValueError(f"kind {kind!r} of {agent!r}; valid: {', '.join(KINDS)}")
-                self._sink(time_ns, kind, agent, row)
-        except (ValueError, KeyError, AttributeError) as error:
+                for row in said:
+                    time_ns, kind, agent = row.pop("time_ns"), row.pop("kind"), row.pop("agent")
+                    if kind not in KINDS or agent not in self._names:
+                        raise ValueError(f"kind {kind!r} of {agent!r}; valid: {', '.join(KINDS)}")
+                    self._sink(time_ns, kind, agent, row)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._broken = error
         finally:
             await self._count(-1)
@@ -211,40 +212,37 @@ class TrafficPrograms:
             self._changed.notify_all()
 
 
-def command(
-    role: str, entry: Traffic, names: list[str], loaded: LoadedExperiment, lab: Path, seed: int
-) -> list[str]:
-    """The command line of one end of an entry. Its flows differ by port."""
-    of_run = loaded.flows
-    duration = loaded.experiment.duration
-    node = entry.from_ if role == "send" else entry.to
-    result = [
-        *(sys.executable, "-I", "-S", str(PROGRAM), entry.kind, role),
-        f"--lab={lab}",
-        f"--address={loaded.topology.hosts[f't{node}'].address}",
-        f"--packet-size={entry.packet_size}",
-        f"--stop={(duration if entry.stop is None else entry.stop) / 1e9}",
-    ]
-    for name in names:
-        result += ["--flow", name, str(of_run[name].port)]
-    if role == "receive":
-        window = entry.tcp.window if entry.kind == "tcp" else None
-        return result if window is None else [*result, f"--window={window}"]
-    result += [
-        f"--peer={loaded.topology.hosts[f't{entry.to}'].address}",
-        f"--start={entry.start / 1e9}",
-        f"--seed={seed}",
-    ]
-    if entry.kind == "tcp":
-        result.append(f"--congestion-control={entry.congestion_control}")
-    else:
-        result += [f"--rate={entry.rate}", f"--ecn={_CODEPOINTS[entry.ecn]}"]
-    for key, period in (("on", entry.on), ("off", entry.off)):
-        if period is not None:
-            result.append(f"--{key}={length(period).text}")
-    return result
+def end(
+    role: str, index: int, loaded: LoadedExperiment, namespace: Callable[[str], str], seed: int
+) -> Options:
+    """One end of an entry of `traffic`, whose flows differ by port. `namespace` has a host's."""
+    entry = loaded.experiment.traffic[index]
+    stop = loaded.experiment.duration if entry.stop is None else entry.stop
+    here, there = (f"t{node}" for node in (entry.ends if role == "send" else entry.ends[::-1]))
+    hosts = loaded.topology.hosts
+    tcp = entry.kind == "tcp"
+    return Options(
+        kind=entry.kind,
+        role=role,
+        flows=[(name, one.port) for name, one in loaded.flows.items() if one.entry == index],
+        namespace=namespace(here),
+        address=hosts[here].address,
+        peer=hosts[there].address,
+        packet_size=entry.packet_size,
+        start=entry.start / 1e9,
+        stop=stop / 1e9,
+        window=(entry.tcp.window or 0) if tcp else 0,
+        congestion_control=entry.congestion_control,
+        rate=entry.rate or 0,
+        ecn=0 if tcp else _CODEPOINTS[entry.ecn],
+        on=length(entry.on),
+        off=length(entry.off),
+        seed=seed,
+    )
 
 
-def length(period: Period) -> Length:
+def length(period: Period | None) -> Length | None:
+    if period is None:
+        return None
     mean = period.mean if period.in_packets else period.mean / 1e9
     return Length(period.distribution, mean, period.in_packets, period.shape or 0.0)

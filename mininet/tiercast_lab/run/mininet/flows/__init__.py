@@ -1,2 +1,2 @@
-"""Competing traffic: the programs at both ends of a `traffic` entry. They use only the standard
-library, so that they start fast."""
+"""Competing traffic: the programs of a run's TCP and UDP flows. They use only the standard library,
+so that they start fast."""

@@ -1,4 +1,4 @@
-"""Runs one end of a `traffic` entry: `python -I -S flows/ tcp|udp send|receive …`, by its path."""
+"""Runs ends of flows: `python -I -S flows/ NAME LAB ENDS`, by its path (program.py)."""
 
 from __future__ import annotations
 

@@ -4,18 +4,20 @@ virtual time)."""
 
 from __future__ import annotations
 
-import argparse
+import contextlib
 import os
 import selectors
 import socket
 import struct
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from tiercast_lab.run.mininet.flows.end import End
+from tiercast_lab.run.mininet.flows.end import End, Options
+from tiercast_lab.run.mininet.flows.loop import Loop
 
 # IP and TCP headers of a segment: 20 + 20, and 12 for time stamps, which TCP_MAXSEG includes.
 FIXED_HEADERS = 40
@@ -29,6 +31,8 @@ WINDOW_UNIT = 128  # bytes: the kernel's window scale of 7
 # of 0.4 Mbit/s. The kernel acknowledges packets as before. At most a quarter of the window, so that
 # what waits here does not close it.
 RECEIVE_LOWAT = 16 * 1024
+SENDS = 16  # in a row, of CHUNK: other flows have their turn then
+TCP_INFO = struct.Struct("=68xI4xII16xI52xI")  # TcpInfo's fields in struct tcp_info
 
 
 @dataclass(frozen=True)
@@ -43,15 +47,8 @@ class TcpInfo:
 
     @classmethod
     def of(cls, connection: socket.socket) -> TcpInfo:
-        raw = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160)
-        rtt, ssthresh, cwnd = (struct.unpack_from("=I", raw, at)[0] for at in (68, 76, 80))
-        return cls(
-            rtt,
-            ssthresh,
-            cwnd,
-            struct.unpack_from("=I", raw, 100)[0],
-            struct.unpack_from("=I", raw, 156)[0],
-        )
+        raw = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO.size)
+        return cls(*TCP_INFO.unpack(raw))
 
 
 @dataclass
@@ -68,10 +65,15 @@ class Outgoing:
     retransmitted: int = 0
 
 
+def _connection(flow: Outgoing) -> socket.socket:
+    assert flow.socket is not None  # while it is watched
+    return flow.socket
+
+
 class Sender(End):
-    def __init__(self, options: argparse.Namespace) -> None:
-        super().__init__(options)
-        self.flows = [Outgoing(name, int(port), self.random(name)) for name, port in options.flow]
+    def __init__(self, options: Options, loop: Loop) -> None:
+        super().__init__(options, loop)
+        self.flows = [Outgoing(name, port, self.random(name)) for name, port in options.flows]
 
     def begin(self) -> None:
         for flow in self.flows:
@@ -85,8 +87,8 @@ class Sender(End):
             if on.in_packets:
                 flow.left = length * (self.options.packet_size - HEADERS)
             else:
-                self.at(now + length, partial(self._end_period, flow))
-        flow.socket = connection = socket.socket(socket.AF_INET)
+                self.loop.at(now + length, partial(self._end_period, flow))
+        flow.socket = connection = self.open_socket(socket.SOCK_STREAM)
         connection.setblocking(False)
         tcp = socket.IPPROTO_TCP
         connection.setsockopt(tcp, socket.TCP_CONGESTION, self.options.congestion_control.encode())
@@ -101,47 +103,60 @@ class Sender(End):
             connection.bind((self.options.address, flow.port))
             flow.begun = True
         connection.connect_ex((self.options.peer, flow.port))
-        self.selector.register(connection, selectors.EVENT_WRITE, flow)
+        self.loop.watch(connection, selectors.EVENT_WRITE, partial(self._send, flow))
 
-    def ready(self, what: object) -> None:
-        assert isinstance(what, Outgoing) and what.socket is not None
+    def _send(self, flow: Outgoing) -> None:
+        """Gives the kernel more to send. The end of a transfer's data is its last."""
+        connection = _connection(flow)
+        with self._broken(flow):
+            for _ in range(SENDS):
+                if flow.left <= 0:
+                    connection.shutdown(socket.SHUT_WR)
+                    wait = partial(self._wait, flow)
+                    self.loop.watch(connection, selectors.EVENT_READ, wait)
+                    break
+                flow.left -= connection.send(CHUNK[: int(min(flow.left, len(CHUNK)))])
+
+    def _wait(self, flow: Outgoing) -> None:
+        """Waits until the receiver has all of a transfer, and closes."""
+        with self._broken(flow):
+            if not _connection(flow).recv(1):
+                self._end_period(flow)
+
+    @contextlib.contextmanager
+    def _broken(self, flow: Outgoing) -> Iterator[None]:
+        """Ends the program when the flow's connection breaks."""
         try:
-            if error := what.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            connection = _connection(flow)
+            if error := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 raise OSError(error, os.strerror(error))
-            while what.left > 0:
-                what.left -= what.socket.send(CHUNK[: min(len(CHUNK), int(min(what.left, 1e9)))])
-            if self.selector.get_key(what.socket).events == selectors.EVENT_WRITE:
-                what.socket.shutdown(socket.SHUT_WR)
-                self.selector.modify(what.socket, selectors.EVENT_READ, what)
-            elif not what.socket.recv(1):  # the receiver has it all
-                self._end_period(what)
+            yield
         except BlockingIOError:
             pass  # the kernel has enough for now
         except OSError as error:
-            place = f"{self.options.peer}:{what.port}"
-            sys.exit(f"flows: {what.name} to {place} broke: {error.strerror}")
+            place = f"{self.options.peer}:{flow.port}"
+            sys.exit(f"flows: {flow.name} to {place} broke: {error.strerror}")
 
     def _end_period(self, flow: Outgoing) -> None:
         if flow.socket is None:
             return  # the flow has reached its stop
         self._close(flow)
-        off_s = self.options.off.draw(flow.random)
-        self.at(time.monotonic() + off_s, partial(self._begin_period, flow))
+        off_s = self.off_s(flow.random)
+        self.loop.at(time.monotonic() + off_s, partial(self._begin_period, flow))
 
     def _close(self, flow: Outgoing) -> None:
         if flow.socket is not None:
             info = TcpInfo.of(flow.socket)
             flow.sent_packets += info.sent_packets
             flow.retransmitted += info.retransmitted
-            self.selector.unregister(flow.socket)
-            flow.socket.close()
+            self.loop.close(flow.socket)
             flow.socket = None
 
     def report(self) -> None:
         for flow in self.flows:
             if flow.socket is not None:
                 info = TcpInfo.of(flow.socket)
-                self.say(
+                self.loop.say(
                     "tcp.sender",
                     flow.name,
                     cwnd=info.cwnd,
@@ -166,30 +181,33 @@ class Incoming:
 
 
 class Receiver(End):
-    def __init__(self, options: argparse.Namespace) -> None:
-        super().__init__(options)
+    def __init__(self, options: Options, loop: Loop) -> None:
+        super().__init__(options, loop)
         self.buffer = bytearray(256 * 1024)
         self.begun: list[Incoming] = []
         self.connections: dict[socket.socket, Incoming] = {}
-        for name, port in options.flow:
-            listener = socket.create_server((options.address, int(port)))
+        for name, port in options.flows:
+            listener = self.open_socket(socket.SOCK_STREAM)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((options.address, port))
+            listener.listen()
             self._limit_window(listener)
-            what = (listener, Incoming(name), True)
-            self.selector.register(listener, selectors.EVENT_READ, what)
+            accept = partial(self._accept, listener, Incoming(name))
+            loop.watch(listener, selectors.EVENT_READ, accept)
 
-    def ready(self, what: object) -> None:
-        assert isinstance(what, tuple)
-        end, flow, listens = what
-        if listens:
-            connection, _ = end.accept()
-            connection.setblocking(False)
-            lowat = min(RECEIVE_LOWAT, (self._window() or 4 * RECEIVE_LOWAT) // 4)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, lowat)
-            self.selector.register(connection, selectors.EVENT_READ, (connection, flow, False))
-            self.connections[connection] = flow
-            if flow not in self.begun:
-                self.begun.append(flow)
-        elif self._read(end, flow):
+    def _accept(self, listener: socket.socket, flow: Incoming) -> None:
+        connection, _ = listener.accept()
+        connection.setblocking(False)
+        lowat = min(RECEIVE_LOWAT, (self._window() or 4 * RECEIVE_LOWAT) // 4)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, lowat)
+        take = partial(self._take, connection, flow)
+        self.loop.watch(connection, selectors.EVENT_READ, take)
+        self.connections[connection] = flow
+        if flow not in self.begun:
+            self.begun.append(flow)
+
+    def _take(self, end: socket.socket, flow: Incoming) -> None:
+        if self._read(end, flow):
             self._say(flow)
 
     def _read(self, end: socket.socket, flow: Incoming) -> bool:
@@ -205,14 +223,12 @@ class Receiver(End):
         if size > 0:
             return False
         del self.connections[end]
-        self.selector.unregister(end)
-        end.close()
+        self.loop.close(end)
         return True
 
     def _window(self) -> int:
         """Bytes of payload; 0: not limited."""
-        window: int = self.options.window * (self.options.packet_size - HEADERS)
-        return window
+        return self.options.window * (self.options.packet_size - HEADERS)
 
     def _limit_window(self, end: socket.socket) -> None:
         """Limits the window that is advertised; connections inherit it from the listener. The
@@ -231,7 +247,7 @@ class Receiver(End):
         # Counted as for links and sessions: IP bytes of the full packets in which the payload
         # arrived.
         size = self.options.packet_size
-        self.say(
+        self.loop.say(
             "tcp",
             flow.name,
             bytes=flow.payload * size / (size - HEADERS),

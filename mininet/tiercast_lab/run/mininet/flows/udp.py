@@ -3,7 +3,6 @@ virtual time)."""
 
 from __future__ import annotations
 
-import argparse
 import selectors
 import socket
 import struct
@@ -12,13 +11,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from tiercast_lab.base.lengths import Length
-from tiercast_lab.run.mininet.flows.end import End
+from tiercast_lab.run.mininet.flows.end import End, Options
+from tiercast_lab.run.mininet.flows.loop import Loop
 
 HEADERS = 28  # IP and UDP
 # What may wait for the receiving program: more than a fast flow sends in the longest pause of a
 # valid run.
 RECEIVE_BUFFER = 4 << 20
+TAKES = 64  # packets in a row: other flows have their turn then
 SO_RCVBUFFORCE, SO_MEMINFO = 33, 55  # of asm-generic/socket.h
 MEMINFO_VALUES = 9  # of linux/sock_diag.h, up to SK_MEMINFO_DROPS
 
@@ -38,18 +38,18 @@ class Source:
 
 
 class Sender(End):
-    def __init__(self, options: argparse.Namespace) -> None:
-        super().__init__(options)
+    def __init__(self, options: Options, loop: Loop) -> None:
+        super().__init__(options, loop)
         self.payload = bytes(options.packet_size - HEADERS)
         self.gap = 8 * 10**9 * options.packet_size // options.rate
         self.stop = round(1e9 * options.stop)
         self.flows = []
-        for name, port in options.flow:
-            connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            connection.bind((options.address, int(port)))
+        for name, port in options.flows:
+            connection = self.open_socket(socket.SOCK_DGRAM)
+            connection.bind((options.address, port))
             if options.ecn:
                 connection.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, options.ecn)
-            peer = options.peer, int(port)
+            peer = options.peer, port
             self.flows.append(Source(name, connection, peer, self.random(name)))
 
     def begin(self) -> None:
@@ -61,28 +61,28 @@ class Sender(End):
         however late this program is."""
         if at >= self.stop:
             return
-        on: Length | None = self.options.on
+        on = self.options.on
         length = self.stop if on is None else round(1e9 * on.draw(flow.random))
         flow.next, flow.period_ends = at, min(self.stop, at + length)
         self._send(flow)
 
     def _send(self, flow: Source) -> None:
-        now = time.monotonic_ns() - round(1e9 * self.start_s)
+        now = time.monotonic_ns() - round(1e9 * self.loop.start_s)
         # Packets that are overdue leave together, so that the rate does not depend on the machine.
         while flow.next <= now and flow.next < flow.period_ends:
             flow.socket.sendto(self.payload, flow.peer)
             flow.packets += 1
             flow.next += self.gap
         if flow.next < flow.period_ends:
-            self.at(self.start_s + flow.next / 1e9, partial(self._send, flow))
+            self.loop.at(self.loop.start_s + flow.next / 1e9, partial(self._send, flow))
         elif flow.period_ends < self.stop:
-            following = flow.period_ends + round(1e9 * self.options.off.draw(flow.random))
+            following = flow.period_ends + round(1e9 * self.off_s(flow.random))
             begin = partial(self._begin_period, flow, following)
-            self.at(self.start_s + following / 1e9, begin)
+            self.loop.at(self.loop.start_s + following / 1e9, begin)
 
     def report(self) -> None:
         for flow in self.flows:
-            self.say(
+            self.loop.say(
                 "udp",
                 flow.name,
                 sent_bytes=flow.packets * self.options.packet_size,
@@ -107,30 +107,29 @@ def drops_of(sink: socket.socket) -> int:
 
 
 class Receiver(End):
-    def __init__(self, options: argparse.Namespace) -> None:
-        super().__init__(options)
+    def __init__(self, options: Options, loop: Loop) -> None:
+        super().__init__(options, loop)
         self.flows = []
-        for name, port in options.flow:
-            connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for name, port in options.flows:
+            connection = self.open_socket(socket.SOCK_DGRAM)
             connection.setblocking(False)
             connection.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER)
-            connection.bind((options.address, int(port)))
+            connection.bind((options.address, port))
             sink = Sink(name, connection)
             self.flows.append(sink)
-            self.selector.register(connection, selectors.EVENT_READ, sink)
+            loop.watch(connection, selectors.EVENT_READ, partial(self._take, sink))
 
-    def ready(self, what: object) -> None:
-        assert isinstance(what, Sink)
+    def _take(self, sink: Sink) -> None:
         try:
-            while True:
-                what.socket.recv_into(what.buffer)  # the rest of the packet is thrown away
-                what.packets += 1
+            for _ in range(TAKES):
+                sink.socket.recv_into(sink.buffer)  # the rest of the packet is thrown away
+                sink.packets += 1
         except BlockingIOError:
             pass
 
     def report(self) -> None:
         for flow in self.flows:
-            self.say(
+            self.loop.say(
                 "udp",
                 flow.name,
                 bytes=flow.packets * self.options.packet_size,
