@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -17,12 +18,14 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import polars as pl
 import pytest
+from rich.console import Console
 from tiercast_lab.base import binaries
 from tiercast_lab.base.errors import InputError
 from tiercast_lab.base.interrupt import Interrupt
 from tiercast_lab.experiment.schemes import known_schemes
 from tiercast_lab.run.progress import Tally
 from tiercast_lab.show import sweep_plot
+from tiercast_lab.show.study_progress import show_runs
 from tiercast_lab.show.sweep_report import whole_results, write_sweep
 from tiercast_lab.show.tables.studies import sweep_table
 from tiercast_lab.study import workers
@@ -383,6 +386,24 @@ def test_a_run_whose_worker_died_is_made_again(
     names = [task.run.name for task in tasks]
     assert sorted(fragile.submitted) == sorted([fragile.submitted[0], *names])
     assert seen[-1] == (3, 1)
+
+
+def test_a_note_on_the_experiment_is_said_once(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store, "measures", lambda *_: {"efficiency": 1.0})
+    late = "members: [{at: 30s, receivers: [2], action: leave}]\n"
+    (tmp_path / "one-link.yaml").write_text(textwrap.dedent(ONE_LINK) + late)
+    tasks = find_sweep(str(file), known_schemes()).tasks(quick=False)
+    assert len(tasks) == 6
+    out = io.StringIO()
+    with show_runs(Console(file=out)) as shown:
+        store = Store(tmp_path / "runs")
+        run_all(tasks, known_schemes(), store, Fragile, Interrupt(), shown)
+    (note,) = [line for line in out.getvalue().splitlines() if line.startswith("note: ")]
+    assert note.startswith(f"note: {tasks[0].run.name} and 5 more: ")
+    assert note.endswith(": members.0.at: 30s is not before the end of the run (10s): "
+                         "nobody leaves then")  # fmt: skip
 
 
 def test_a_node_with_other_programs_is_named(file: Path, tmp_path: Path) -> None:

@@ -164,6 +164,29 @@ def test_what_a_graphml_file_calls_place_is_no_coordinates(
     assert loaded.receivers == ((1,),) and not loaded.experiment.topology.places
 
 
+def test_a_graphml_file_of_two_graphs_is_refused(load, tmp_path: Path) -> None:
+    text = GRAPHML.format("string", "here")
+    (tmp_path / "g.graphml").write_text(
+        text.replace("</graphml>", '<graph edgedefault="undirected"/></graphml>')
+    )
+    with pytest.raises(InputError, match=r"g\.graphml: 2 graphs; valid: a file of one"):
+        load("graphml: g.graphml", sessions="{scheme: sim, sender: 0}")
+
+
+def test_labels_of_a_graph_become_names_of_one_line_that_differ(load) -> None:
+    code = """
+import networkx
+def cities():
+    graph = networkx.path_graph(4)
+    for node, label in enumerate(["A", "A", "A (0)", "New\\nYork "]):
+        graph.nodes[node]["label"] = label
+    return graph
+"""
+    loaded = load("python: net.py:cities", code, "{scheme: sim, sender: New York}")
+    names = loaded.experiment.topology.names
+    assert names == {"0": "A (0) (0)", "1": "A (1)", "2": "A (0) (2)", "3": "New York"}
+
+
 @pytest.mark.parametrize(
     ("topology", "code", "said"),
     [

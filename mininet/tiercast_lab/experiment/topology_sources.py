@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
+from xml.etree import ElementTree
 
 from tiercast_controller.base.bounded_yaml import kind_of_file, shown
 from tiercast_controller.base.units import MAX_RATE, format_rate, parse_rate
@@ -168,12 +169,20 @@ def _read_graphml(source: Source, path: KeyPath, file: Path) -> nx.Graph[Hashabl
     if file.stat().st_size > MAX_FILE:
         raise source.error(path, f"{file}: above {MAX_FILE >> 20} MiB; valid: a smaller file")
     try:
-        graph = nx.read_graphml(file)
+        graph: nx.Graph[Hashable] = nx.read_graphml(file)
+        of_file = sum(1 for _, one in ElementTree.iterparse(file) if _local(one.tag) == "graph")
     except Exception as error:  # networkx passes on what its parser and its conversions raise
         raise source.error(path, f"{file}: not GraphML: {error}") from None
+    if of_file > 1:  # networkx takes the first
+        raise source.error(path, f"{file}: {of_file} graphs; valid: a file of one")
     for _, data in graph.nodes(data=True):
         data.pop("place", None)  # GraphML has no lists, so it is a name or the like
     return graph
+
+
+def _local(tag: str) -> str:
+    """An element's name without its namespace."""
+    return tag.rpartition("}")[2]
 
 
 # ------------------------------------------------------------------------------- what they describe
@@ -217,7 +226,7 @@ def _of_graph(graph: nx.Graph[Hashable], scale: float) -> dict[str, Any]:
     labels = {}
     for node, data in graph.nodes(data=True):
         label = data.get("name", data.get("label", node))
-        labels[node] = str(label).strip() or str(node)
+        labels[node] = " ".join(str(label).split()) or str(node)  # drawings break lines
     links: dict[str, dict[str, Any]] = {}
     rates: dict[str, float] = {}
     for a, b, data in graph.edges(data=True):
@@ -379,11 +388,13 @@ def _numbers(nodes: Iterable[Hashable]) -> dict[Hashable, int]:
 
 
 def _unique(names: dict[str, str]) -> dict[str, str]:
-    """Names of several nodes get their numbers, too."""
-    seen = Counter(names.values())
-    return {
-        number: name if seen[name] == 1 else f"{name} ({number})" for number, name in names.items()
-    }
+    """Names of several nodes get their numbers, too, and so does one that is then like theirs."""
+    while twice := {name for name, seen in Counter(names.values()).items() if seen > 1}:
+        names = {
+            number: f"{name} ({number})" if name in twice else name
+            for number, name in names.items()
+        }
+    return names
 
 
 def _is_node(text: str) -> bool:

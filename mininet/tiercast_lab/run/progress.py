@@ -200,6 +200,7 @@ class Tally:
     done: int = 0  # includes those already stored
     deaths: int = 0  # workers that died
     crowded: int = 0  # runs made again alone, which could not keep up beside others
+    notes: list[str] = field(default_factory=list)  # what the user should know of the experiments
     running: dict[str, str] = field(default_factory=dict)  # names by key
     weight: float = 0.0  # the sum over the runs that were not yet stored
     weight_done: float = 0.0

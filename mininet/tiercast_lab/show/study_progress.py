@@ -23,8 +23,13 @@ def show_runs(console: Console) -> Iterator[Callable[[Tally], None]]:
         yield _PlainRuns(console).say
         return
     with Live(console=console, refresh_per_second=4, transient=True) as live:
+        said = 0
 
         def draw(tally: Tally) -> None:
+            nonlocal said
+            for note in tally.notes[said:]:
+                console.print(note, highlight=False, markup=False)
+            said = len(tally.notes)
             grid = Table.grid(padding=(0, 2))
             grid.add_row(
                 f"{tally.done} of {tally.total} runs",
@@ -46,8 +51,12 @@ class _PlainRuns:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._last = -1
+        self._said = 0  # notes
 
     def say(self, tally: Tally) -> None:
+        for note in tally.notes[self._said :]:
+            self._console.print(note, highlight=False, markup=False, soft_wrap=True)
+        self._said = len(tally.notes)
         step = tally.done * 20 // max(tally.total, 1)
         if step != self._last:
             self._last = step

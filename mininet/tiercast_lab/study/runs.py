@@ -216,10 +216,13 @@ def run_all(
     """
     loaded_of: dict[tuple[Path, tuple[str, ...], Target], LoadedExperiment] = {}
     keys, overs, todo = [], [], {}
+    notes: dict[str, dict[str, None]] = {}  # the runs of each
     for task in tasks:
         same = task.file, task.run.settings, task.target
         if same not in loaded_of:
             loaded_of[same] = task.load(schemes)
+        for text in loaded_of[same].notes:
+            notes.setdefault(text, {})[task.run.name] = None
         key = key_of(loaded_of[same], task.run.seed, task.target)
         keys.append(key)
         overs.append(loaded_of[same].measured_over)
@@ -227,6 +230,7 @@ def run_all(
             todo[key] = task, loaded_of[same]
     found = len(set(keys)) - len(todo)
     tally = Tally(len(set(keys)), found, done=found)
+    tally.notes = [_note(text, list(names)) for text, names in notes.items()]
     tally.weight = sum(_weight(loaded) for _, loaded in todo.values())
     progress(tally)
     failures: dict[str, str] = {}
@@ -245,6 +249,11 @@ def run_all(
             assert outcome is not None  # what did not fail is stored
             outcomes.append(outcome)
     return outcomes
+
+
+def _note(text: str, names: list[str]) -> str:
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"note: {names[0]}{more}: {text}"
 
 
 def stored_outcome(
