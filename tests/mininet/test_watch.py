@@ -3,6 +3,7 @@ that it refuses."""
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import os
@@ -21,6 +22,7 @@ from urllib.request import urlopen
 import polars as pl
 import pytest
 from tiercast_lab.base.errors import EXIT_INPUT, EXIT_INTERRUPTED
+from tiercast_lab.cli.watch import DEFAULT_PORT, address_and_port
 from tiercast_lab.measures.rows import Rows
 from tiercast_lab.results.explain.receiver import explain
 from tiercast_lab.results.explain.snapshot import snapshot_at
@@ -209,6 +211,29 @@ def test_a_receiver_is_explained_as_by_the_command(client, ended) -> None:
 def test_latest_is_the_run_that_it_names(client, ended) -> None:
     ended.folder.point_latest()
     assert client.get("/runs/latest/run.json").json()["scene"]["run"] == ended.name
+
+
+def test_a_file_system_without_links_has_no_latest(ended, monkeypatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "symlink_to", refuse)
+    assert not ended.folder.point_latest()
+    assert not list(ended.folder.path.parent.glob("*latest*"))
+
+
+@pytest.mark.parametrize(
+    ("listen", "meant"),
+    [
+        ("127.0.0.1", ("127.0.0.1", DEFAULT_PORT)),
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("[::1]:80", ("::1", 80)),
+        ("[::1]", ("::1", DEFAULT_PORT)),
+        ("::1", ("::1", DEFAULT_PORT)),
+    ],
+)
+def test_where_to_listen(listen: str, meant: tuple[str, int]) -> None:
+    assert address_and_port(listen) == meant
 
 
 # ---- refusals ----

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from pathlib import Path
 from typing import Annotated
@@ -68,7 +69,7 @@ def watch(
         directory = folder_of(run, results)
         folder, name = directory.parent, RunStore(directory.parent).directory(directory.name).name
     os.nice(NICENESS)
-    address, port = _address(listen)
+    address, port = address_and_port(listen)
     files = None if tls is None else Tls.of_folder(tls, KeyRole.CONTROLLER)
     if files is None and not insecure and not server.is_loopback(address):
         raise InputError(
@@ -103,10 +104,18 @@ def watch(
             interrupt.check()
 
 
-def _address(listen: str) -> tuple[str, int]:
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def address_and_port(listen: str) -> tuple[str, int]:
     """Raises InputError."""
     address, colon, port = listen.rpartition(":")
-    if not colon or listen.endswith("]"):
+    if not colon or listen.endswith("]") or _is_ipv6(listen):
         address, port = listen, str(DEFAULT_PORT)
     if not (port.isascii() and port.isdigit() and int(port) < 1 << 16 and address.strip("[]")):
         raise InputError(

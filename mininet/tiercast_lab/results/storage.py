@@ -13,6 +13,7 @@ summary.json exists from the start. Until the run is judged, its verdict is `inc
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import math
@@ -126,11 +127,18 @@ class RunFolder:
     def release_reserve(self) -> None:
         self._reserve.unlink(missing_ok=True)
 
-    def point_latest(self) -> None:
-        """Replaces results/latest in one step, so that a reader never finds it missing."""
+    def point_latest(self) -> bool:
+        """Replaces results/latest in one step, so that a reader never finds it missing. False where
+        the file system has no symbolic links, as in shared folders of virtual machines."""
         scratch = self.path.parent / f".latest-{self.path.name}"
-        scratch.symlink_to(self.path.name)
+        try:
+            scratch.symlink_to(self.path.name)
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+                return False
+            raise
         os.replace(scratch, self.path.parent / "latest")
+        return True
 
 
 def kept(sources: Sequence[Path]) -> dict[str, str]:

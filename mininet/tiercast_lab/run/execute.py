@@ -111,7 +111,8 @@ def execute(
     finally:
         folder.let_go()
     with writing(folder.path):
-        folder.point_latest()
+        if not folder.point_latest():
+            run.view.say(f"note: {folder.path.parent} cannot have links, so it has no `latest`")
     return ExecutedRun(folder.path, summary)
 
 
