@@ -25,8 +25,6 @@ class Capture {
   void finish();
 
  private:
-  void check();
-
   const std::string path_;
   const std::uint32_t snap_bytes_;
   const std::uint64_t max_bytes_;

@@ -153,7 +153,7 @@ def test_a_disk_that_gets_full_ends_the_run_and_keeps_what_it_took(
     )
     said, status = "No space left on device; valid: a writable folder with free space", EXIT_INPUT
     if result.returncode == EXIT_FAILED and arguments:  # the simulator, which captures, was first
-        said, status = ".pcap: cannot be written", EXIT_FAILED
+        said, status = ".pcap: No space left on device", EXIT_FAILED
     assert result.returncode == status and said in result.stderr, result.stderr
     assert "Traceback" not in result.stderr
     assert "kept, without a verdict: " in result.stdout
