@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from pathlib import Path
 from typing import Annotated
@@ -104,18 +103,11 @@ def watch(
             interrupt.check()
 
 
-def _is_ipv6(text: str) -> bool:
-    try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
-        return False
-    return True
-
-
 def address_and_port(listen: str) -> tuple[str, int]:
     """Raises InputError."""
     address, colon, port = listen.rpartition(":")
-    if not colon or listen.endswith("]") or _is_ipv6(listen):
+    bare_ipv6 = ":" in address and not address.startswith("[")
+    if not colon or listen.endswith("]") or bare_ipv6:
         address, port = listen, str(DEFAULT_PORT)
     if not (port.isascii() and port.isdigit() and int(port) < 1 << 16 and address.strip("[]")):
         raise InputError(
