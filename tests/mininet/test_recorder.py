@@ -12,7 +12,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from tiercast_lab.base.errors import InputError, RunFailed
 from tiercast_lab.results import recorder as recorder_module
-from tiercast_lab.results.recorder import FLUSH_S, Recorder, finish_rows, read_rows
+from tiercast_lab.results.recorder import FLUSH_S, Recorder, finish_rows, read_rows, write_parquet
 
 from ..patience import PATIENCE_S, wait_until
 
@@ -124,3 +124,11 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
         recorder.add("received", 0.2, "h3", {"bytes": 1})
     with pytest.raises(InputError, match=said):
         recorder.check()
+
+
+@pytest.mark.parametrize("fate", [None, "", "gone"])
+def test_a_fate_that_means_nothing_is_refused(tmp_path: Path, fate: str | None) -> None:
+    rows = {"time_s": [1.0, 2.0], "agent": ["s0", "s0"], "fate": ["passed", fate]}
+    write_parquet(tmp_path, "trace", pl.DataFrame(rows))
+    with pytest.raises(InputError, match=rf"trace has {fate!r} in fate; valid: passed, marked, "):
+        read_rows(tmp_path)

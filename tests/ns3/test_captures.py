@@ -125,7 +125,10 @@ def test_a_file_that_cannot_be_closed_is_an_error(tmp_path: Path) -> None:
         [BUILD / "ns3/tiercast-ns3"], input=delimited(message) + delimited(first),
         capture_output=True, timeout=PATIENCE_S,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (2, b"tiercast-ns3: /dev/full: No space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        b"tiercast-ns3: /dev/full: No space left on device\n",
+    )
     assert b'"end"' not in done.stdout
 
 

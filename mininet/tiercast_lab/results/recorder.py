@@ -18,7 +18,7 @@ from io import FileIO
 from pathlib import Path
 
 import polars as pl
-from tiercast_controller.base.bounded_yaml import kind_of_file
+from tiercast_controller.base.bounded_yaml import kind_of_file, shown
 
 from tiercast_lab.base.errors import InputError, RunFailed, writing
 from tiercast_lab.results.queue_drops import with_queue_drops
@@ -28,6 +28,8 @@ HURRY_S = 0.02
 KIND = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")  # kinds become file names
 TEXT = ("agent", "link")  # text columns in the rows that measures read
 TEXT_OF = {"trace": ("flow", "fate", "by", "lines"), "state": ("name",)}  # and by kind
+# The words of a text column, where others would mean nothing.
+WORDS_OF = {("trace", "fate"): ("passed", "marked", "dropped", "full", "lost")}
 CONTROLLERS = "controller."  # kinds of rows that only people read, with more text columns
 
 Frames = dict[str, pl.DataFrame]  # by kind
@@ -154,6 +156,12 @@ def checked_rows(folder: Path, frames: Frames) -> Frames:
             is_text = name in (*TEXT, *TEXT_OF.get(kind, ())) or kind.startswith(CONTROLLERS)
             if not (of.is_numeric() or of == pl.Boolean or (is_text and of == pl.String)):
                 raise InputError(f"{folder}: {kind} has {of} in {name}; valid: numbers")
+            if words := WORDS_OF.get((kind, name)):
+                for strange in set(frame[name].unique()) - set(words):
+                    raise InputError(
+                        f"{folder}: {kind} has {shown(strange)} in {name}; valid: "
+                        f"{', '.join(words)}"
+                    )
     return with_queue_drops(frames)
 
 
