@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -263,6 +264,22 @@ def test_a_timed_period_of_tcp_ends_with_a_reset(tmp_path: Path) -> None:
     reports = {row["time_ns"] // 200_000_000 for row in rows["send"]}
     # On for about half of the time: there are no rows of a sender without a connection.
     assert 2 <= len(reports) <= 8
+
+
+def test_beginnings_of_recovery_and_loss_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a recovery right after another, which has another threshold."""
+    open_, disorder, recovery, loss = 0, 1, tcp.RECOVERY, tcp.LOSS
+    seen = [
+        *((open_, 99), (disorder, 99), (recovery, 10), (recovery, 10), (open_, 10)),
+        *((recovery, 7), (recovery, 5), (loss, 5), (loss, 5), (open_, 5), (loss, 5)),
+    ]
+    states = iter(tcp.TcpInfo(state, 0, threshold, 1, 0, 0) for state, threshold in seen)
+    monkeypatch.setattr(tcp.TcpInfo, "of", lambda _: next(states))
+    with socket.socket() as connection:
+        flow = tcp.Outgoing("tcp1", 1, Random(1), socket=connection)
+        for _ in seen:
+            flow.look()
+    assert (flow.fast_retransmits, flow.timeouts) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -527,6 +544,42 @@ def test_programs_that_a_command_needs(load: Load) -> None:
     )
     with pytest.raises(InputError, match="udp takes no 'needs'"):
         load(text + "{kind: udp, from: 0, to: 3, rate: 1Mbit/s, needs: {ls: coreutils}}")
+
+
+CUTS = """
+topology:
+  nodes: [0, 1, 2, 3]
+  link: {rate: 2Mbit/s, delay: 10ms, queue: 10p}
+  links: {0-1: {}, 1-2: {}, 2-3: {}}
+marking: {kind: none}
+sessions: []
+traffic: [{kind: tcp, from: 0, to: 3, stop: 20s}]
+events: [{at: 10s, link: 1-2, up: false}, {at: 13s, link: 1-2, up: true}]
+duration: 22s
+measure: {last: 20s}
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.mininet
+def test_window_cuts_are_those_that_the_kernel_counts(tmp_path: Path) -> None:
+    """Of the only flow of a host, so that the host's counters are the flow's."""
+    file = tmp_path / "cuts.yaml"
+    file.write_text(CUTS)
+    started = Started(tmp_path, experiment=str(file))
+    host = started.wait_for(f"mininet:{started.run}-t0")
+    counters: dict[str, int] = {}
+    while started.process.poll() is None:
+        with contextlib.suppress(OSError, ValueError):
+            names, numbers = Path(f"/proc/{host}/net/netstat").read_text().splitlines()[:2]
+            counters = dict(zip(names.split()[1:], map(int, numbers.split()[1:]), strict=True))
+        time.sleep(0.2)
+    status, out, error = started.finish()
+    assert status in (0, 3), out + error
+    rows = pl.read_parquet((tmp_path / "latest").resolve() / "rows/tcp.sender.parquet")
+    recoveries = counters["TCPSackRecovery"] + counters["TCPRenoRecovery"]
+    assert recoveries >= 10 and rows["fast_retransmits"].max() == recoveries
+    assert 1 <= rows["timeouts"].max() <= counters["TCPTimeouts"]
 
 
 OUTAGE = """\

@@ -182,7 +182,7 @@ class TcpFlow:
 
 
 def tcp_flow(rows: Rows, name: str, flow: Flow, interval: Interval) -> TcpFlow | None:
-    """None if either end has no rows. A kernel does not report how often it cut its window."""
+    """None if either end has no rows. Rows of older runs in real time have no cuts."""
     read, sent = rows.of("tcp", name), rows.of("tcp.sender", name)
     if read.is_empty() or sent.is_empty():
         return None

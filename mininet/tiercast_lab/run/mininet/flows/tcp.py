@@ -32,13 +32,18 @@ WINDOW_UNIT = 128  # bytes: the kernel's window scale of 7
 # what waits here does not close it.
 RECEIVE_LOWAT = 16 * 1024
 SENDS = 16  # in a row, of CHUNK: other flows have their turn then
-TCP_INFO = struct.Struct("=68xI4xII16xI52xI")  # TcpInfo's fields in struct tcp_info
+TCP_INFO = struct.Struct("=xB66xI4xII16xI52xI")  # TcpInfo's fields in struct tcp_info
+RECOVERY, LOSS = 3, 4  # of linux/tcp.h's enum tcp_ca_state
+# A flow is looked at three times a round trip, as a recovery takes one at least.
+LOOKS = 3
+LEAST_LOOK_S, MOST_LOOK_S = 0.01, 0.1
 
 
 @dataclass(frozen=True)
 class TcpInfo:
     """The fields in use of linux/tcp.h's struct tcp_info."""
 
+    state: int  # of congestion control
     rtt_us: int
     ssthresh: int  # packets; 2^31 - 1 before the first loss
     cwnd: int  # packets
@@ -63,6 +68,22 @@ class Outgoing:
     left: float = float("inf")  # payload bytes of the transfer that are not yet in the kernel
     sent_packets: int = 0
     retransmitted: int = 0
+    fast_retransmits: int = 0  # beginnings of recovery, of all connections
+    timeouts: int = 0  # those in a row, without an acknowledgement between them, count once
+    seen: TcpInfo | None = None  # when the connection was last looked at
+
+    def look(self) -> TcpInfo | None:
+        """Looks at the connection, and counts what has begun since the last time: the kernel does
+        not count for each. None without a connection."""
+        if self.socket is None:
+            return None
+        before, self.seen = self.seen, TcpInfo.of(self.socket)
+        was = None if before is None else (before.state, before.ssthresh)
+        if self.seen.state == RECOVERY and was != (RECOVERY, self.seen.ssthresh):
+            self.fast_retransmits += 1
+        if self.seen.state == LOSS and (before is None or before.state != LOSS):
+            self.timeouts += 1
+        return self.seen
 
 
 def _connection(flow: Outgoing) -> socket.socket:
@@ -78,6 +99,14 @@ class Sender(End):
     def begin(self) -> None:
         for flow in self.flows:
             self._begin_period(flow)
+        self._look()
+
+    def _look(self) -> None:
+        if (now := time.monotonic()) >= self.stop_s:
+            return
+        rtts = [1e-6 * info.rtt_us for flow in self.flows if (info := flow.look()) is not None]
+        next_s = min(max(min(rtts, default=1.0) / LOOKS, LEAST_LOOK_S), MOST_LOOK_S)
+        self.loop.at(now + next_s, self._look)
 
     def _begin_period(self, flow: Outgoing) -> None:
         if (now := time.monotonic()) >= self.stop_s:
@@ -145,17 +174,15 @@ class Sender(End):
         self.loop.at(time.monotonic() + off_s, partial(self._begin_period, flow))
 
     def _close(self, flow: Outgoing) -> None:
-        if flow.socket is not None:
-            info = TcpInfo.of(flow.socket)
+        if flow.socket is not None and (info := flow.look()) is not None:
             flow.sent_packets += info.sent_packets
             flow.retransmitted += info.retransmitted
             self.loop.close(flow.socket)
-            flow.socket = None
+            flow.socket = flow.seen = None
 
     def report(self) -> None:
         for flow in self.flows:
-            if flow.socket is not None:
-                info = TcpInfo.of(flow.socket)
+            if (info := flow.look()) is not None:
                 self.loop.say(
                     "tcp.sender",
                     flow.name,
@@ -164,6 +191,8 @@ class Sender(End):
                     rtt_us=info.rtt_us,
                     sent_packets=flow.sent_packets + info.sent_packets,
                     retransmitted=flow.retransmitted + info.retransmitted,
+                    fast_retransmits=flow.fast_retransmits,
+                    timeouts=flow.timeouts,
                 )
 
     def end(self) -> None:
