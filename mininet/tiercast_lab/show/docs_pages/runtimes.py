@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tiercast_controller.base.installation import ROOT
@@ -204,14 +204,25 @@ def _percent(share: float | None) -> str:
     return f"**{text}**" if abs(share) > FAR else text
 
 
+def _in_words(words: Sequence[str]) -> str:
+    """ "1, 2 and 3"."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
 def _reasons(rows: Iterable[Record], several: bool) -> list[str]:
     """Below the table: the reason of each difference that is large, those of one reason together;
     and those that have none."""
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[str, dict[str, list[str]]] = {}  # the points of each number
     for row in rows:
         if row["far"]:
-            name = name_of(row) + (f" at {row['x']:g}" if several else "")
-            by_reason.setdefault(row["why"] or "**no reason is known yet**", []).append(name)
+            at = f"{row['x']:g}"
+            name = name_of(row).removesuffix(f" at {at}")  # of a ratio of numbers at one point
+            names = by_reason.setdefault(row["why"] or "**no reason is known yet**", {})
+            names.setdefault(name, []).append(at)
     if not by_reason:
         return []
-    return ["", *(f"- {', '.join(names)}: {why}" for why, names in by_reason.items())]
+    lines = []
+    for why, names in by_reason.items():
+        said = [f"{name} at {_in_words(at)}" if several else name for name, at in names.items()]
+        lines.append(f"- {', '.join(said)}: {why}")
+    return ["", *lines]
