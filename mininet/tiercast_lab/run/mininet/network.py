@@ -13,6 +13,7 @@ import json
 import logging
 import select
 import subprocess
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
@@ -368,15 +369,17 @@ class Network:
 
     def check(self) -> None:
         """Raises RunFailed if an interface of the network has disappeared."""
+        nodes_in: dict[str, list[str]] = defaultdict(list)
+        for node in self._interfaces:
+            nodes_in[self._namespace(node)].append(node)
         gone = []
         for namespace, devices in self._devices.items():
             devices.seek(0)
             there = devices.read().decode()
             gone += [
                 f"{name} of {node}"
-                for node, names in self._interfaces.items()
-                if self._namespace(node) == namespace
-                for name in names
+                for node in nodes_in[namespace]
+                for name in self._interfaces[node]
                 if f"{name}:" not in there
             ]
         if gone:

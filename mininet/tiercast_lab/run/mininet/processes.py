@@ -58,6 +58,7 @@ class Children:
     def __init__(self, logs: Path) -> None:
         self.logs = logs
         self.children: list[Child] = []
+        self._name_of: dict[str, str] = {}  # by what a child runs
         self.real_time = real_time_allowed()
 
     def start(
@@ -98,16 +99,15 @@ class Children:
             restarts=restarts,
         )
         self.children.append(child)
+        for runs in (log, *nodes):
+            self._name_of.setdefault(runs, name)
         return child
 
     def name_of(self, agent: str) -> str:
         """The name of the child that runs a node or a flow: its output goes to <logs>/<agent>.log,
         or it runs several nodes. What is no child, such as a switch that the lab did not start,
         keeps its name."""
-        return next(
-            (one.name for one in self.children if agent == one.log.stem or agent in one.nodes),
-            agent,
-        )
+        return self._name_of.get(agent, agent)
 
     def stopped(self, patience_s: float = 0.0) -> list[str]:
         """The names of the children that someone has stopped and that do not continue within
@@ -200,6 +200,7 @@ class Children:
                 child.process.wait()
                 complaints.append(f"{child.name} did not end within {grace_s:g} s of SIGTERM")
         self.children.clear()
+        self._name_of.clear()
         return complaints
 
 
