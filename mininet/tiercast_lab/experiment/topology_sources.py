@@ -170,19 +170,14 @@ def _read_graphml(source: Source, path: KeyPath, file: Path) -> nx.Graph[Hashabl
         raise source.error(path, f"{file}: above {MAX_FILE >> 20} MiB; valid: a smaller file")
     try:
         graph: nx.Graph[Hashable] = nx.read_graphml(file)
-        of_file = sum(1 for _, one in ElementTree.iterparse(file) if _local(one.tag) == "graph")
+        tags = [one.tag.rpartition("}")[2] for _, one in ElementTree.iterparse(file)]
     except Exception as error:  # networkx passes on what its parser and its conversions raise
         raise source.error(path, f"{file}: not GraphML: {error}") from None
-    if of_file > 1:  # networkx takes the first
-        raise source.error(path, f"{file}: {of_file} graphs; valid: a file of one")
+    if (graphs := tags.count("graph")) > 1:  # networkx takes the first
+        raise source.error(path, f"{file}: {graphs} graphs; valid: a file of one")
     for _, data in graph.nodes(data=True):
         data.pop("place", None)  # GraphML has no lists, so it is a name or the like
     return graph
-
-
-def _local(tag: str) -> str:
-    """An element's name without its namespace."""
-    return tag.rpartition("}")[2]
 
 
 # ------------------------------------------------------------------------------- what they describe

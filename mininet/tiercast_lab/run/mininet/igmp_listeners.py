@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from tiercast_controller.controller import Controller
 
 from tiercast_lab.base.errors import RunFailed, listed
+from tiercast_lab.base.network_namespace import enter
 from tiercast_lab.run.mininet.network import Network
 
 _ETH_P_ALL = 3  # the only packet sockets that see what an interface sends
-_CLONE_NEWNET = 0x40000000
 _SO_ATTACH_FILTER = 26
 _FRAME = 2048  # bytes
 # Classic BPF (linux/filter.h) as (code, jt, jf, k): frames that the host sends, EtherType IPv4,
@@ -61,10 +61,11 @@ class IgmpListeners:
         self._sockets.clear()
 
     def _open(self, host: str) -> socket.socket:
-        with open(f"/proc/{self._network.nodes[host].pid}/ns/net") as namespace:
-            libc = ctypes.CDLL(None, use_errno=True)
-            if libc.setns(namespace.fileno(), _CLONE_NEWNET) != 0:
-                raise RunFailed(f"{host}: setns: errno {ctypes.get_errno()}")
+        with open(self._network.namespace_file(host)) as namespace:
+            try:
+                enter(namespace.fileno(), host)
+            except OSError as error:
+                raise RunFailed(f"{host}: its namespace: {error.strerror}") from None
         one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
         code = b"".join(struct.pack("HBBI", *instruction) for instruction in _SENT_IGMP)
         held = ctypes.create_string_buffer(code)

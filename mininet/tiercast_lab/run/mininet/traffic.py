@@ -133,11 +133,11 @@ class TrafficPrograms:
         self, loaded: LoadedExperiment, network: Network, children: Children, lab: Path, seed: int
     ) -> None:
         """Returns when every program is up and every receiver listens. Raises RunFailed."""
-        entries = {
-            index: entry
+        entries = [
+            index
             for index, entry in enumerate(loaded.experiment.traffic)
             if entry.kind != "command"
-        }
+        ]
         if not entries:
             return
         self._names = set(loaded.flows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import socket
 import time
@@ -12,10 +11,10 @@ from typing import Any
 from zlib import crc32
 
 from tiercast_lab.base.lengths import Length
+from tiercast_lab.base.network_namespace import enter
 from tiercast_lab.run.mininet.flows.loop import Loop
 
 REPORT_S = 0.2
-CLONE_NEWNET = 0x40000000  # of linux/sched.h
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +71,7 @@ class End:
     def open_socket(self, kind: socket.SocketKind) -> socket.socket:
         """An IPv4 socket in the host's namespace, whichever this program was in before."""
         if self._namespace is not None:
-            libc = ctypes.CDLL(None, use_errno=True)
-            if libc.setns(self._namespace, CLONE_NEWNET) != 0:
-                number = ctypes.get_errno()
-                raise OSError(number, os.strerror(number), self.options.namespace)
+            enter(self._namespace, self.options.namespace)
         return socket.socket(socket.AF_INET, kind)
 
     def random(self, flow: str) -> Random:
